@@ -1,0 +1,56 @@
+# Needs make and a python3 (3.11 or newer) with venv. Everything else goes into .venv.
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip -q --disable-pip-version-check
+DEV := .venv/.dev
+BENCH := .venv/.bench
+TOO_OLD := Hookfuse needs Python 3.11 or newer. Name one, as in: make test PYTHON=python3.12
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check fmt bench docs
+
+help:
+	@echo 'Usage: make WORD [ARGS="..."]'
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' Makefile | \
+		while read -r word line; do printf '  %-7s %s\n' "$$word" "$$line"; done
+
+run: $(DEV) ## Show a breaker at work
+	@echo 'The service is not part of this version; here is the library at work.'
+	@$(BIN)/python examples/first_breaker.py
+
+test: $(DEV) ## Run the tests; ARGS go to pytest, as in ARGS="-k policy"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(DEV) ## Check style, format, types and layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+fmt: $(DEV) ## Format the code and mend what can be mended
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+bench: $(BENCH) ## Run the benchmarks; ARGS choose and tune them
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(DEV) ## Check the documentation by running its examples
+	@$(BIN)/python -m pytest tests/public/test_docs.py $(ARGS)
+
+# A changed package list starts from an empty .venv, so that nothing stays that is no longer asked for.
+$(DEV): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(TOO_OLD)")'
+	@echo 'Preparing .venv (once, about a minute) ...'
+	@$(PYTHON) -m venv --clear .venv
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(BENCH): $(DEV)
+	@echo 'Adding the libraries to compare with ...'
+	@$(PIP) install -c constraints.txt -e '.[dev,bench]'
+	@touch $@

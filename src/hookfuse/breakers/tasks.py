@@ -1,0 +1,128 @@
+"""Breakers for asyncio."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import ParamSpec, Self, TypeVar
+
+from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_protect, check_store, check_tally
+from hookfuse.breakers.guard import AsyncGuard
+from hookfuse.core.admission import Admission
+from hookfuse.core.bounds import Duration
+from hookfuse.core.keys import check_key
+from hookfuse.core.outcome import Classify, Outcome, classify_exception
+from hookfuse.core.policy import Policy
+from hookfuse.core.state import Order, Snapshot, Transition
+from hookfuse.core.window import Counts
+from hookfuse.ports import AsyncBreakerSession, BreakerStore
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
+    """Circuit breakers by key, for asyncio: the names of `Breakers` as coroutines."""
+
+    def __init__(
+        self,
+        store: BreakerStore | None = None,
+        *,
+        policy: Policy | None = None,
+        policy_for: PolicyFor | None = None,
+        classify: Classify = classify_exception,
+    ) -> None:
+        super().__init__(check_store(store).async_session(), policy, policy_for, classify)
+
+    def guard(self, key: str, *, classify: Classify | None = None) -> AsyncGuard:
+        """Guard a block; see `Breakers.guard`. A timeout around the block is a cancel, one inside a failure."""
+        return AsyncGuard(self, key, classify)
+
+    def protect(
+        self,
+        *,
+        key: str | KeyOf,
+        fallback: Callable[P, Awaitable[R] | R] | None = None,
+        classify: Classify | None = None,
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+        """Guard every call of a coroutine function; see `Breakers.protect`. `fallback` may be one too."""
+
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+            key_of = check_protect(key, fallback, function, asynchronous=True)
+            session = self._session
+
+            @functools.wraps(function)
+            async def protected(*args: P.args, **kwargs: P.kwargs) -> R:
+                name = key_of(*args, **kwargs)
+                call = AsyncGuard(self, name, classify)
+                generation = session.healthy(name)
+                if generation is None:
+                    admission = await session.admit(name, self.policy(name))
+                    if fallback is not None and not admission.allowed:
+                        instead = fallback(*args, **kwargs)
+                        return await instead if inspect.isawaitable(instead) else instead
+                    call.begin_with(admission)
+                else:
+                    call.begin(self.policy(name), generation, session.timer())
+                try:
+                    result = await function(*args, **kwargs)
+                except BaseException as error:
+                    await call.end(error)
+                    raise
+                await call.end(None)
+                return result
+
+            return protected
+
+        return decorate
+
+    async def admit(self, key: str) -> Admission:
+        """May I call? Settle what is allowed with `record` or `release`, once."""
+        check_key(key)
+        return await self._session.admit(key, self.policy(key))
+
+    async def record(
+        self,
+        admission: Admission,
+        outcome: Outcome,
+        *,
+        latency: Duration | None = None,
+        error: BaseException | str | None = None,
+    ) -> Transition | None:
+        """Report the outcome of an admitted call; returns the transition that it caused, if any."""
+        seconds = self.settle(admission, outcome, latency, error)
+        if admission.would_deny:
+            return None
+        return await self._session.record(admission, outcome, seconds, error)
+
+    async def release(self, admission: Admission) -> None:
+        """Nothing happened: a probe's slot is free at once."""
+        if self.give_back(admission):
+            await self._session.release(admission)
+
+    async def inspect(self, key: str) -> Snapshot:
+        """The breaker as it is now; closed for a key that nobody knows."""
+        return await self._session.inspect(check_key(key), self.policy(key))
+
+    def unhealthy(self) -> AsyncIterator[Snapshot]:
+        """Every breaker that is not plainly closed: `async for snapshot in breakers.unhealthy()`."""
+        return self._session.unhealthy(self.policy)
+
+    async def evaluate(self, key: str, tally: Counts | None = None) -> tuple[Transition, ...]:
+        """Judge a sample, for policies with evaluate="sampled"; without a tally, the breaker's own counts."""
+        return await self._session.evaluate(check_key(key), self.policy(key), check_tally(tally))
+
+    async def close(self) -> None:
+        """Flush what is buffered and stop what runs in the background."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _force(self, key: str, order: Order, reason: str, until: float | None, actor: str) -> Transition | None:
+        policy = self.check_order(key, reason, until, actor)
+        return await self._session.force(key, policy, order, reason=reason, until=until, actor=actor)

@@ -1,0 +1,132 @@
+"""Breakers for threads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, Self, TypeVar
+
+from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_protect, check_store, check_tally
+from hookfuse.breakers.guard import Guard
+from hookfuse.core.admission import Admission
+from hookfuse.core.bounds import Duration
+from hookfuse.core.keys import check_key
+from hookfuse.core.outcome import Classify, Outcome, classify_exception
+from hookfuse.core.policy import Policy
+from hookfuse.core.state import Order, Snapshot, Transition
+from hookfuse.core.window import Counts
+from hookfuse.ports import BreakerSession, BreakerStore
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Breakers(Face[BreakerSession, Transition | None]):
+    """Circuit breakers by key, for threads. `Breakers()` keeps them in this process."""
+
+    def __init__(
+        self,
+        store: BreakerStore | None = None,
+        *,
+        policy: Policy | None = None,
+        policy_for: PolicyFor | None = None,
+        classify: Classify = classify_exception,
+    ) -> None:
+        super().__init__(check_store(store).session(), policy, policy_for, classify)
+
+    def guard(self, key: str, *, classify: Classify | None = None) -> Guard:
+        """Guard a block. No exception: OK; an Exception: what `classify` says; a cancel: given back."""
+        return Guard(self, key, classify)
+
+    def protect(
+        self,
+        *,
+        key: str | KeyOf,
+        fallback: Callable[P, R] | None = None,
+        classify: Classify | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Guard every call of a function. `key` is a key, or a function of the call's arguments.
+
+        A refused call raises `BreakerOpen`, or returns what `fallback` makes of the same arguments.
+        """
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            key_of = check_protect(key, fallback, function, asynchronous=False)
+            session = self._session
+
+            @functools.wraps(function)
+            def protected(*args: P.args, **kwargs: P.kwargs) -> R:
+                name = key_of(*args, **kwargs)
+                generation = session.healthy(name)
+                if generation is None:
+                    admission = session.admit(name, self.policy(name))
+                    if fallback is not None and not admission.allowed:
+                        return fallback(*args, **kwargs)
+                    call = Guard(self, name, classify)
+                    call.begin_with(admission)
+                    return call.run(function, *args, **kwargs)
+                policy = self._default if self._policy_for is None else self.policy(name)
+                started = session.timer()
+                try:
+                    result = function(*args, **kwargs)
+                except BaseException as error:
+                    call = Guard(self, name, classify)
+                    call.begin(policy, generation, started)
+                    call.end(error)
+                    raise
+                session.succeeded(name, policy, generation, started)
+                return result
+
+            return protected
+
+        return decorate
+
+    def admit(self, key: str) -> Admission:
+        """May I call? Settle what is allowed with `record` or `release`, once."""
+        check_key(key)
+        return self._session.admit(key, self.policy(key))
+
+    def record(
+        self,
+        admission: Admission,
+        outcome: Outcome,
+        *,
+        latency: Duration | None = None,
+        error: BaseException | str | None = None,
+    ) -> Transition | None:
+        """Report the outcome of an admitted call; returns the transition that it caused, if any."""
+        seconds = self.settle(admission, outcome, latency, error)
+        if admission.would_deny:
+            return None
+        return self._session.record(admission, outcome, seconds, error)
+
+    def release(self, admission: Admission) -> None:
+        """Nothing happened: a probe's slot is free at once."""
+        if self.give_back(admission):
+            self._session.release(admission)
+
+    def inspect(self, key: str) -> Snapshot:
+        """The breaker as it is now; closed for a key that nobody knows."""
+        return self._session.inspect(check_key(key), self.policy(key))
+
+    def unhealthy(self) -> Iterator[Snapshot]:
+        """Every breaker that is not plainly closed."""
+        return self._session.unhealthy(self.policy)
+
+    def evaluate(self, key: str, tally: Counts | None = None) -> tuple[Transition, ...]:
+        """Judge a sample, for policies with evaluate="sampled"; without a tally, the breaker's own counts."""
+        return self._session.evaluate(check_key(key), self.policy(key), check_tally(tally))
+
+    def close(self) -> None:
+        """Flush what is buffered and stop what runs in the background."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _force(self, key: str, order: Order, reason: str, until: float | None, actor: str) -> Transition | None:
+        policy = self.check_order(key, reason, until, actor)
+        return self._session.force(key, policy, order, reason=reason, until=until, actor=actor)

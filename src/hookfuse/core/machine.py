@@ -1,0 +1,374 @@
+"""The circuit breaker: every rule of it, in five verbs.
+
+    closed ──trip──▶ open ──a probe is due and asked for──▶ half_open ──probes succeed──▶ closed
+                       ▲                                       │
+                       └─────────────a probe fails─────────────┘      the nth trip in a row: disabled
+
+`admit` asks, `record` reports, `release` gives back, `force` obeys an operator, `evaluate` judges a sample.
+A `Step` is one verb on one breaker at one instant of the store's clock. It changes the breaker in place and
+collects the transitions that it makes; `_change` is the only place that changes a state. This is the
+specification: a store runs a step atomically, or translates it and is held to it by tests.
+
+Three ideas carry it:
+
+- *Generations.* Every transition takes the next number of its shard's sequence. An admission carries the
+  newest number that its process knew; a report that carries less than the breaker's is older than the last
+  transition and may not touch the state.
+- *Leases.* A probe is a lease with an owner's token and a deadline. Given back, it is free at once; lost
+  with its owner, it is free at the deadline; a result that comes without a live lease is older.
+- *One clock.* All instants are the store's. If a breaker changed in the future, that clock went back: then
+  whatever waits is due now, because waiting longer than configured is the worse mistake.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from hookfuse.core.admission import Admission, Denial
+from hookfuse.core.outcome import HOLD_MAX_MS, Failure, Kind, Outcome
+from hookfuse.core.policy import Policy
+from hookfuse.core.rules import Numbers
+from hookfuse.core.state import (
+    FAILURES_KEPT,
+    NO_NUMBERS,
+    Breaker,
+    Order,
+    Override,
+    Sequence,
+    State,
+    Transition,
+    share,
+)
+from hookfuse.core.window import FOREVER_MS, Counts
+
+_MOST_GROWTHS = 64
+
+
+class Step:
+    """One verb on one breaker. Afterwards `made` holds its transitions, oldest first."""
+
+    __slots__ = ("breaker", "made", "now_ms", "policy", "sequence")
+
+    def __init__(self, breaker: Breaker, policy: Policy, now_ms: int, sequence: Sequence) -> None:
+        self.breaker = breaker
+        self.policy = policy
+        self.now_ms = now_ms
+        self.sequence = sequence
+        self.made: list[Transition] = []
+        if breaker.override_until_ms is not None and now_ms >= breaker.override_until_ms:
+            self._unforce("override_ended", "breaker")
+
+    def admit(self, token: str) -> Admission:
+        """May this caller call? Writes nothing unless a probe is granted."""
+        breaker = self.breaker
+        if breaker.override is Override.OPEN:
+            return self._deny(Denial.FORCED_OPEN, breaker.override_until_ms)
+        if breaker.override is Override.CLOSED:
+            return self._allow()
+        match breaker.state:
+            case State.CLOSED:
+                if self.now_ms < breaker.hold_ms <= self.now_ms + HOLD_MAX_MS:
+                    return self._deny(Denial.THROTTLED, breaker.hold_ms)
+                return self._allow()
+            case State.OPEN:
+                if not self._probe_due():
+                    return self._deny(Denial.OPEN, breaker.probe_ms)
+                self._half_open("probe_due")
+            case State.DISABLED:
+                if not self._probe_due():
+                    return self._deny(Denial.DISABLED, breaker.probe_ms)
+                self._half_open("reenabled")
+            case State.HALF_OPEN:
+                if not self._probe_due():
+                    return self._deny(Denial.PROBING, breaker.probe_ms)
+                self._drop_lost_leases()
+                if len(breaker.leases) >= self.policy.probes:
+                    return self._deny(Denial.PROBING, min(breaker.leases.values()))
+            case _:
+                assert_never(breaker.state)
+        return self._grant(token)
+
+    def record(
+        self,
+        outcome: Outcome,
+        *,
+        generation: int,
+        token: str | None = None,
+        latency_ms: int | None = None,
+        failure: Failure | None = None,
+        draw: float = 0.5,
+    ) -> None:
+        """Report an outcome. `draw`, in [0, 1), is the random part of a cool-off that it may begin."""
+        breaker = self.breaker
+        if outcome.kind is Kind.IGNORED:
+            self.release(token)
+            return
+        slow = latency_ms is not None and latency_ms >= self.policy.slow_ms
+        breaker.total_ok += outcome.kind is Kind.OK
+        breaker.total_failed += outcome.kind is Kind.FAILURE
+        breaker.total_slow += slow
+
+        newest = generation >= breaker.generation and breaker.override is Override.NONE
+        if newest and breaker.state is State.CLOSED:
+            if outcome.kind is Kind.THROTTLED:
+                breaker.hold_ms = max(breaker.hold_ms, self.now_ms + outcome.hold_ms)
+            else:
+                self._count(outcome, slow, latency_ms, failure)
+                if self.policy.inline:
+                    self._judge(breaker.window.counts(), draw)
+        elif newest and breaker.state is State.HALF_OPEN:
+            self._drop_lost_leases()
+            if token is not None and breaker.leases.pop(token, None) is not None:
+                if outcome.kind is Kind.THROTTLED:
+                    breaker.probe_ms = self.now_ms + outcome.hold_ms
+                else:
+                    self._count(outcome, slow, latency_ms, failure)
+                    self._judge_probe(outcome, latency_ms, draw)
+        self._keep()
+
+    def release(self, token: str | None) -> None:
+        """No call was made: a probe's slot is free at once."""
+        if token is not None:
+            self.breaker.leases.pop(token, None)
+
+    def force(self, order: Order, *, reason: str = "", until_ms: int | None = None, actor: str = "operator") -> None:
+        """Do what an operator says. An order that changes nothing makes no transition."""
+        breaker = self.breaker
+        reason = reason or order.value
+        match order:
+            case Order.FORCE_OPEN | Order.FORCE_CLOSED:
+                override = Override.OPEN if order is Order.FORCE_OPEN else Override.CLOSED
+                wanted = (override, until_ms, reason)
+                if wanted != (breaker.override, breaker.override_until_ms, breaker.override_reason):
+                    breaker.override, breaker.override_until_ms, breaker.override_reason = wanted
+                    breaker.leases = {}
+                    self._change(breaker.state, reason, actor=actor)
+            case Order.UNFORCE:
+                if breaker.override is not Override.NONE:
+                    self._unforce(reason, actor)
+            case Order.DISABLE:
+                if breaker.state is not State.DISABLED:
+                    breaker.reason, breaker.numbers = reason, NO_NUMBERS
+                    self._shut(State.DISABLED, self.policy.reenable_ms, actor=actor)
+            case Order.ENABLE:
+                if breaker.state is State.DISABLED:
+                    self._half_open(reason, actor)
+            case Order.RESET:
+                seen = breaker.state is not State.CLOSED or breaker.override is not Override.NONE or breaker.hold_ms
+                breaker.trips = 0
+                breaker.failures = ()
+                self._clear_override()
+                self._clean()
+                if seen:
+                    self._change(State.CLOSED, reason, actor=actor)
+            case _:
+                assert_never(order)
+        self._keep()
+
+    def evaluate(self, tally: Counts | None = None, *, draw: float = 0.5) -> None:
+        """Judge a sample: `tally` counts the window, but nothing before the last transition.
+
+        Without a tally the breaker's own counts are judged.
+        """
+        breaker, policy = self.breaker, self.policy
+        if breaker.override is not Override.NONE:
+            return
+        if breaker.state is State.HALF_OPEN:
+            sample = tally or Counts(ok=breaker.probe_successes)
+            if policy.close_rate is not None and sample.ok and sample.ok / sample.calls >= policy.close_rate:
+                numbers = {"ok": sample.ok, "calls": sample.calls, "limit": policy.close_rate}
+                self._close("sample_recovered", numbers)
+            elif sample.calls:
+                self._judge(sample, draw)
+        elif breaker.state is State.CLOSED:
+            breaker.window.slide(self.now_ms, policy.bucket_ms, policy.window_ms)
+            self._judge(tally or breaker.window.counts(), draw)
+        if breaker.state is State.OPEN and self._probe_due():
+            self._half_open("probe_due")
+        elif breaker.state is State.DISABLED and self._probe_due():
+            self._half_open("reenabled")
+
+    def _allow(self) -> Admission:
+        breaker, policy = self.breaker, self.policy
+        admission = Admission(breaker.key, policy, self.sequence.last)
+        admission.at_ms = self.now_ms
+        admission.state = breaker.state
+        admission.share = share(breaker, policy, self.now_ms)
+        return admission
+
+    def _grant(self, token: str) -> Admission:
+        self.breaker.leases[token] = self.now_ms + self.policy.probe_lease_ms
+        self._keep()
+        admission = self._allow()
+        admission.probe = True
+        admission.token = token
+        return admission
+
+    def _deny(self, denial: Denial, until_ms: int | None) -> Admission:
+        breaker = self.breaker
+        admission = Admission(breaker.key, self.policy, self.sequence.last)
+        admission.at_ms = self.now_ms
+        admission.state = breaker.state
+        if denial is Denial.FORCED_OPEN:
+            admission.cause = breaker.override_reason
+        elif not self.policy.enforced:
+            admission.would_deny = True
+            return admission
+        else:
+            admission.cause = breaker.reason
+            admission.numbers = breaker.numbers
+        admission.allowed = False
+        admission.reason = denial
+        admission.wait_ms = None if until_ms is None else until_ms - self.now_ms
+        return admission
+
+    def _count(self, outcome: Outcome, slow: bool, latency_ms: int | None, failure: Failure | None) -> None:
+        breaker = self.breaker
+        failed = outcome.kind is Kind.FAILURE
+        breaker.window.slide(self.now_ms, self.policy.bucket_ms, self.policy.window_ms)
+        breaker.window.add(self.now_ms, failed=failed, slow=slow, latency_ms=latency_ms)
+        breaker.streak = breaker.streak + 1 if failed else 0
+        if failed and failure is not None:
+            breaker.failures = (*breaker.failures[1 - FAILURES_KEPT :], failure)
+
+    def _judge(self, counts: Counts, draw: float) -> None:
+        for rule in self.policy.rules:
+            numbers = rule.breached(counts, self.breaker.streak)
+            if numbers is not None:
+                self._trip(rule.name, numbers, draw)
+                return
+
+    def _judge_probe(self, outcome: Outcome, latency_ms: int | None, draw: float) -> None:
+        policy = self.policy
+        if outcome.kind is Kind.FAILURE:
+            self._trip("probe_failed", NO_NUMBERS, draw)
+        elif latency_ms is not None and latency_ms >= policy.limit_ms:
+            # As slow as what opened it: closing now would only open it again.
+            self._trip("probe_slow", {"latency": latency_ms / 1000, "limit": policy.limit_ms / 1000}, draw)
+        else:
+            self.breaker.probe_successes += 1
+            if self.breaker.probe_successes >= policy.close_after:
+                self._close("probe_succeeded", NO_NUMBERS)
+
+    def _trip(self, reason: str, numbers: Numbers, draw: float) -> None:
+        breaker, policy = self.breaker, self.policy
+        was_healthy = breaker.state is State.CLOSED and self.now_ms - breaker.changed_ms >= policy.healthy_ms
+        breaker.trips = 1 if was_healthy else breaker.trips + 1
+        breaker.reason, breaker.numbers = reason, numbers
+        if policy.disable_after is not None and breaker.trips >= policy.disable_after:
+            self._shut(State.DISABLED, policy.reenable_ms)
+        else:
+            self._shut(State.OPEN, self._cool_off_ms(draw))
+
+    def _cool_off_ms(self, draw: float) -> int:
+        policy = self.policy
+        grown = policy.cool_off_ms * policy.cool_off_factor ** min(self.breaker.trips - 1, _MOST_GROWTHS)
+        return int(min(grown, policy.cool_off_max_ms) * (1 + policy.jitter * (2 * draw - 1)))
+
+    def _shut(self, after: State, for_ms: int | None, *, actor: str = "breaker") -> None:
+        breaker = self.breaker
+        breaker.opened_ms = self.now_ms
+        breaker.probe_ms = None if for_ms is None else self.now_ms + for_ms
+        breaker.leases = {}
+        breaker.probe_successes = 0
+        breaker.hold_ms = 0
+        self._change(after, breaker.reason, breaker.numbers, actor=actor)
+
+    def _half_open(self, reason: str, actor: str = "breaker") -> None:
+        breaker = self.breaker
+        if breaker.state is State.DISABLED:
+            breaker.trips = breaker.streak = 0
+            breaker.window.clear()
+        breaker.probe_ms = self.now_ms
+        breaker.leases = {}
+        breaker.probe_successes = 0
+        self._change(State.HALF_OPEN, reason, actor=actor)
+
+    def _close(self, reason: str, numbers: Numbers) -> None:
+        self._clean()
+        self._change(State.CLOSED, reason, numbers)
+
+    def _unforce(self, reason: str, actor: str) -> None:
+        was_open = self.breaker.override is Override.OPEN
+        self._clear_override()
+        self._clean()
+        if was_open:
+            self.breaker.opened_ms = self.now_ms
+            self._half_open(reason, actor)
+        else:
+            self._change(State.CLOSED, reason, actor=actor)
+
+    def _clean(self) -> None:
+        breaker = self.breaker
+        breaker.streak = 0
+        breaker.window.clear()
+        breaker.opened_ms = breaker.probe_ms = None
+        breaker.leases = {}
+        breaker.probe_successes = 0
+        breaker.hold_ms = 0
+        breaker.reason, breaker.numbers = "", NO_NUMBERS
+
+    def _clear_override(self) -> None:
+        self.breaker.override = Override.NONE
+        self.breaker.override_until_ms = None
+        self.breaker.override_reason = ""
+
+    def _probe_due(self) -> bool:
+        breaker = self.breaker
+        if breaker.probe_ms is None:
+            return False
+        return self.now_ms >= breaker.probe_ms or breaker.changed_ms > self.now_ms
+
+    def _drop_lost_leases(self) -> None:
+        breaker, now_ms = self.breaker, self.now_ms
+        if breaker.changed_ms > now_ms:
+            breaker.leases = {}
+        elif breaker.leases:
+            breaker.leases = {token: end for token, end in breaker.leases.items() if now_ms < end}
+
+    def _keep(self) -> None:
+        """Say until when the store must keep this breaker, and what the hot path may skip."""
+        breaker, policy, now_ms = self.breaker, self.policy, self.now_ms
+        closed = breaker.state is State.CLOSED
+        free = closed and breaker.override is Override.NONE
+        if breaker.override is not Override.NONE or breaker.state is State.DISABLED:
+            breaker.expires_ms = FOREVER_MS
+        elif not closed or breaker.streak:
+            breaker.expires_ms = now_ms + policy.forget_ms
+        else:
+            kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
+            breaker.expires_ms = max(now_ms + kept_ms, breaker.hold_ms)
+        breaker.plain = free and breaker.hold_ms <= now_ms and share(breaker, policy, now_ms) == 1
+        breaker.clean = breaker.plain and not breaker.streak and not breaker.window.counts().failed
+
+    def _change(self, after: State, reason: str, numbers: Numbers = NO_NUMBERS, *, actor: str = "breaker") -> None:
+        breaker = self.breaker
+        before, breaker.state = breaker.state, after
+        breaker.generation = self.sequence.take(self.now_ms)
+        breaker.changed_ms = self.now_ms
+        at = self.now_ms / 1000
+        self.made.append(
+            Transition(breaker.key, before, after, breaker.generation, at, reason, numbers, actor, breaker.override)
+        )
+        self._keep()
+
+
+def record_quickly(breaker: Breaker, policy: Policy, now_ms: float, latency_ms: int) -> bool:
+    """What `Step.record` does for most successes, without looking further; False: nothing done, take a step.
+
+    The caller has checked the generation. A clean breaker has nothing to judge: no failure in sight, and the
+    bucket that is filling covers `now_ms`.
+    """
+    window = breaker.window
+    if (
+        not breaker.clean
+        or policy.judges_latency
+        or window.width_ms != policy.bucket_ms
+        or not window.start_ms <= now_ms < window.until_ms
+    ):
+        return False
+    breaker.total_ok += 1
+    window.ok += 1
+    window.timed += 1
+    window.latency_ms += latency_ms
+    return True

@@ -1,0 +1,149 @@
+"""What happened lately: counts over a sliding window, in constant memory and constant time."""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+BUCKETS = 10
+"""Buckets per window. The error of the window is one bucket: a tenth of its length."""
+
+FOREVER_MS = 1 << 52
+"""Longer than any clock; still exact in a double, which is all that Lua has."""
+
+_FIELDS = 6
+
+
+class Counts(NamedTuple):
+    """Outcomes of calls. `timed` says how many of them came with a latency."""
+
+    ok: int = 0
+    failed: int = 0
+    slow: int = 0
+    timed: int = 0
+    latency_ms: int = 0
+
+    @property
+    def calls(self) -> int:
+        return self.ok + self.failed
+
+    @property
+    def failure_rate(self) -> float:
+        return self.failed / self.calls if self.calls else 0.0
+
+    @property
+    def mean_latency(self) -> float | None:
+        """Seconds, or None when no call was timed."""
+        return self.latency_ms / self.timed / 1000 if self.timed else None
+
+
+class Window:
+    """Outcomes of the last `span_ms`, in at most `BUCKETS + 1` buckets and their running totals.
+
+    A bucket begins with the first outcome that no bucket covers (not at a round time), is `width_ms` wide,
+    and is dropped whole once its beginning is older than the span. So for an outcome of age `a`:
+
+    - `a > span`: never counted;
+    - `a <= span - width`: always counted;
+    - between: counted until the first outcome of its bucket leaves, at most one width early.
+
+    Outcomes that are further apart than one width each begin a bucket, so for them the window is exact.
+    """
+
+    __slots__ = (
+        "failed",
+        "latency_ms",
+        "ok",
+        "past",
+        "past_failed",
+        "past_latency_ms",
+        "past_ok",
+        "past_slow",
+        "past_timed",
+        "slow",
+        "start_ms",
+        "timed",
+        "until_ms",
+        "width_ms",
+    )
+
+    def __init__(self, width_ms: int) -> None:
+        self.width_ms = width_ms
+        self.clear()
+
+    def clear(self) -> None:
+        # The newest bucket fills while until_ms is set; the sealed ones lie flat, six numbers each, oldest first.
+        self.start_ms = self.until_ms = 0
+        self.ok = self.failed = self.slow = self.timed = self.latency_ms = 0
+        self.past: array[int] | None = None
+        self.past_ok = self.past_failed = self.past_slow = self.past_timed = self.past_latency_ms = 0
+
+    def counts(self) -> Counts:
+        """The totals as of the last `slide`."""
+        return Counts(
+            self.past_ok + self.ok,
+            self.past_failed + self.failed,
+            self.past_slow + self.slow,
+            self.past_timed + self.timed,
+            self.past_latency_ms + self.latency_ms,
+        )
+
+    def buckets(self) -> list[tuple[int, ...]]:
+        """Each bucket as (start_ms, ok, failed, slow, timed, latency_ms), oldest first."""
+        flat = list(self.past or ())
+        rows = [tuple(flat[at : at + _FIELDS]) for at in range(0, len(flat), _FIELDS)]
+        return [*rows, self._filling()] if self.until_ms else rows
+
+    def slide(self, now_ms: int, width_ms: int, span_ms: int) -> None:
+        """Drop what is too old, what lies in the future (the clock went back), or has another width."""
+        if width_ms != self.width_ms:
+            self.width_ms = width_ms
+            self.clear()
+            return
+        if self.start_ms > now_ms:
+            self._keep([bucket for bucket in self.buckets() if bucket[0] <= now_ms])
+        elif self.until_ms and now_ms >= self.until_ms:
+            self._seal()
+        past = self.past
+        while past and past[0] < now_ms - span_ms:
+            self.past_ok -= past[1]
+            self.past_failed -= past[2]
+            self.past_slow -= past[3]
+            self.past_timed -= past[4]
+            self.past_latency_ms -= past[5]
+            del past[:_FIELDS]
+
+    def add(self, now_ms: int, *, failed: bool, slow: bool, latency_ms: int | None) -> None:
+        """Count one outcome at `now_ms`; call `slide` first."""
+        if not self.until_ms:
+            self.start_ms = now_ms
+            self.until_ms = now_ms + self.width_ms
+        if failed:
+            self.failed += 1
+        else:
+            self.ok += 1
+        if latency_ms is not None:
+            self.timed += 1
+            self.latency_ms += latency_ms
+            self.slow += slow
+
+    def _filling(self) -> tuple[int, ...]:
+        return (self.start_ms, self.ok, self.failed, self.slow, self.timed, self.latency_ms)
+
+    def _seal(self) -> None:
+        if self.past is None:
+            self.past = array("q")
+        self.past.extend(self._filling())
+        self.past_ok += self.ok
+        self.past_failed += self.failed
+        self.past_slow += self.slow
+        self.past_timed += self.timed
+        self.past_latency_ms += self.latency_ms
+        self.until_ms = 0
+        self.ok = self.failed = self.slow = self.timed = self.latency_ms = 0
+
+    def _keep(self, buckets: list[tuple[int, ...]]) -> None:
+        self.clear()
+        for bucket in buckets:
+            self.start_ms, self.ok, self.failed, self.slow, self.timed, self.latency_ms = bucket
+            self._seal()

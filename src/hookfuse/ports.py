@@ -1,0 +1,98 @@
+"""What the inner layers need from the outer ones, as Protocols.
+
+A store has two faces, one for threads and one for asyncio, and hands out a session for each. The two verbs
+of the hot path are the same in both: they never wait, so they need no `await`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Protocol
+
+from hookfuse.core.admission import Admission
+from hookfuse.core.outcome import Outcome
+from hookfuse.core.policy import Policy
+from hookfuse.core.state import Order, Snapshot, Transition
+from hookfuse.core.window import Counts
+from hookfuse.telemetry import Observer
+
+
+class Clock(Protocol):
+    """Unix seconds."""
+
+    def now(self) -> float: ...
+
+
+class HotPath(Protocol):
+    """What a healthy call costs. Neither verb may wait for anything."""
+
+    timer: Callable[[], float]
+    """Seconds on a clock that suits latencies."""
+
+    def healthy(self, key: str) -> int | None:
+        """The generation that a call may carry if the key is known to be plainly closed, else None."""
+        ...
+
+    def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
+        """Count a success of a call that `healthy` let through; `started` is a reading of `timer`."""
+        ...
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        """Tell `observer` each transition once; returns what ends it."""
+        ...
+
+
+class BreakerSession(HotPath, Protocol):
+    """Every verb is one atomic step on the store's clock."""
+
+    def admit(self, key: str, policy: Policy) -> Admission: ...
+
+    def record(
+        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+    ) -> Transition | None: ...
+
+    def release(self, admission: Admission) -> None: ...
+
+    def force(
+        self, key: str, policy: Policy, order: Order, *, reason: str, until: float | None, actor: str
+    ) -> Transition | None: ...
+
+    def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]: ...
+
+    def inspect(self, key: str, policy: Policy) -> Snapshot: ...
+
+    def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncBreakerSession(HotPath, Protocol):
+    """The same verbs as coroutines."""
+
+    async def admit(self, key: str, policy: Policy) -> Admission: ...
+
+    async def record(
+        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+    ) -> Transition | None: ...
+
+    async def release(self, admission: Admission) -> None: ...
+
+    async def force(
+        self, key: str, policy: Policy, order: Order, *, reason: str, until: float | None, actor: str
+    ) -> Transition | None: ...
+
+    async def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]: ...
+
+    async def inspect(self, key: str, policy: Policy) -> Snapshot: ...
+
+    def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]: ...
+
+    async def close(self) -> None: ...
+
+
+class BreakerStore(Protocol):
+    """Where breakers live. One object serves both faces."""
+
+    def session(self) -> BreakerSession: ...
+
+    def async_session(self) -> AsyncBreakerSession: ...

@@ -1,0 +1,13 @@
+"""For your tests: a clock that you turn by hand, and the contract that every breaker store keeps.
+
+    clock = ManualClock()
+    breakers = Breakers(MemoryStore(clock=clock), policy=Policy(trip=Streak(2), cool_off=30))
+    ...
+    clock.advance(30)        # the probe is due; no test needs to sleep
+
+`hookfuse.testing.contract` has the test classes for stores of your own.
+"""
+
+from hookfuse.testing.clock import ManualClock
+
+__all__ = ["ManualClock"]
