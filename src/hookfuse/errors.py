@@ -15,6 +15,7 @@ no value to return.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 
 class HookfuseError(Exception):
@@ -49,23 +50,52 @@ class AlreadySettled(HookfuseError, RuntimeError):
 class BreakerOpen(HookfuseError):
     """The call was refused. Come back at `retry_at` (Unix seconds; None: once an operator lets it pass)."""
 
-    def __init__(
-        self,
-        key: str,
-        state: str,
-        retry_at: float | None,
-        reason: str,
-        *,
-        retry_after: float | None = None,
-        why: str = "",
-    ) -> None:
-        super().__init__(key, state, retry_at, reason)
-        self.key = key
-        self.state = state
-        self.retry_at = retry_at
-        self.reason = reason
-        self.retry_after = retry_after
-        self.why = why
+    # The facts are the exception's args and nothing else is made until someone reads it: this is what an open
+    # breaker costs per call.
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            key: str,
+            state: str,
+            retry_at: float | None,
+            reason: str,
+            why: str = "",
+            retry_after: float | None = None,
+        ) -> None: ...
+
+    @property
+    def key(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def state(self) -> str:
+        """The breaker's state at the refusal."""
+        state: str = self.args[1]
+        return state
+
+    @property
+    def retry_at(self) -> float | None:
+        """When to come back, in Unix seconds of the store's clock."""
+        instant: float | None = self.args[2]
+        return instant
+
+    @property
+    def reason(self) -> str:
+        """Why this call: open, probing, throttled, disabled or forced_open."""
+        reason: str = self.args[3]
+        return reason
+
+    @property
+    def why(self) -> str:
+        """What opened the breaker, in words."""
+        return str(self.args[4]) if len(self.args) > 4 else ""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds to wait, as of the refusal."""
+        seconds: float | None = self.args[5] if len(self.args) > 5 else None
+        return seconds
 
     def __str__(self) -> str:
         because = f" ({self.why})" if self.why else ""

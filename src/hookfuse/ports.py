@@ -1,6 +1,6 @@
 """What the inner layers need from the outer ones, as Protocols.
 
-A store has two faces, one for threads and one for asyncio, and hands out a session for each. The two verbs
+A store has two faces, one for threads and one for asyncio, and hands out a session for each. The verbs
 of the hot path are the same in both: they never wait, so they need no `await`.
 """
 
@@ -14,6 +14,7 @@ from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
+from hookfuse.errors import BreakerOpen
 from hookfuse.telemetry import Observer
 
 
@@ -24,13 +25,17 @@ class Clock(Protocol):
 
 
 class HotPath(Protocol):
-    """What a healthy call costs. Neither verb may wait for anything."""
+    """What a healthy call costs, and what a refused one does. Nothing here may wait for anything."""
 
     timer: Callable[[], float]
     """Seconds on a clock that suits latencies."""
 
     def healthy(self, key: str) -> int | None:
         """The generation that a call may carry if the key is known to be plainly closed, else None."""
+        ...
+
+    def refusal(self, key: str, policy: Policy) -> BreakerOpen | None:
+        """The refusal, if the key is known to be open for longer; None: ask `admit`."""
         ...
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:

@@ -180,8 +180,8 @@ def check_tally(tally: Counts | None) -> Counts | None:
     return tally
 
 
-def check_protect(key: str | KeyOf, fallback: object, function: object, *, asynchronous: bool) -> KeyOf:
-    """How to find the key of a call of `function`."""
+def check_protect(key: str | KeyOf, fallback: object, function: object, *, asynchronous: bool) -> tuple[str, KeyOf]:
+    """The key of all calls of `function` (or ""), and how to find that of one call."""
     if fallback is not None and not callable(fallback):
         raise InvalidInput(f"fallback must be a function of the same arguments, got {fallback!r}.")
     if not callable(function):
@@ -192,6 +192,6 @@ def check_protect(key: str | KeyOf, fallback: object, function: object, *, async
         other = "Breakers protects plain functions" if asynchronous else "AsyncBreakers protects coroutine functions"
         raise InvalidInput(f"{function!r} does not fit: {other}.")
     if callable(key):
-        return key
-    name = check_key(key)
-    return lambda *_args, **_kwargs: name
+        return "", key
+    fixed = check_key(key)
+    return fixed, lambda *_args, **_kwargs: fixed

@@ -21,25 +21,21 @@ R = TypeVar("R")
 class Call(Generic[S]):
     """One guarded call: admitted when the block begins, settled exactly once when it ends."""
 
-    __slots__ = (
-        "_admission",
-        "_classify",
-        "_error",
-        "_face",
-        "_generation",
-        "_latency",
-        "_outcome",
-        "_policy",
-        "_started",
-        "key",
-    )
+    # Defaults on the class, so that an ordinary call sets only what differs.
+    _classify: Classify | None = None
+    _outcome: Outcome | None = None
+    _admission: Admission | None = None
+    _latency: float | None
+    _error: BaseException | str | None
+    _policy: Policy
+    _generation: int
+    _started: float
 
     def __init__(self, face: Face[S, Any], key: str, classify: Classify | None) -> None:
         self._face = face
         self.key = key
-        self._classify = classify
-        self._outcome: Outcome | None = None
-        self._admission: Admission | None = None
+        if classify is not None:
+            self._classify = classify
 
     @property
     def admission(self) -> Admission:
@@ -103,16 +99,18 @@ class Call(Generic[S]):
 class Guard(Call[BreakerSession]):
     """`with breakers.guard(key) as call:`"""
 
-    __slots__ = ()
-
     def __enter__(self) -> Self:
         face = self._face
         session = face._session
         generation = session.healthy(self.key)
+        policy = face._default if face._policy_for is None else face.policy(self.key)
         if generation is None:
-            self.begin_with(session.admit(self.key, face.policy(self.key)))
+            refusal = session.refusal(self.key, policy)
+            if refusal is not None:
+                raise refusal
+            self.begin_with(session.admit(self.key, policy))
         else:
-            self._policy = face._default if face._policy_for is None else face.policy(self.key)
+            self._policy = policy
             self._generation = generation
             self._started = session.timer()
         return self
@@ -150,16 +148,18 @@ class Guard(Call[BreakerSession]):
 class AsyncGuard(Call[AsyncBreakerSession]):
     """`async with breakers.guard(key) as call:`"""
 
-    __slots__ = ()
-
     async def __aenter__(self) -> Self:
         face = self._face
         session = face._session
         generation = session.healthy(self.key)
+        policy = face.policy(self.key)
         if generation is None:
-            self.begin_with(await session.admit(self.key, face.policy(self.key)))
+            refusal = session.refusal(self.key, policy)
+            if refusal is not None:
+                raise refusal
+            self.begin_with(await session.admit(self.key, policy))
         else:
-            self.begin(face.policy(self.key), generation, session.timer())
+            self.begin(policy, generation, session.timer())
         return self
 
     async def __aexit__(

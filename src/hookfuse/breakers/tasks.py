@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import ParamSpec, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import AsyncGuard
@@ -16,10 +16,17 @@ from hookfuse.core.outcome import Classify, Outcome, classify_exception
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
+from hookfuse.errors import BreakerOpen
 from hookfuse.ports import AsyncBreakerSession, BreakerStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class AsyncProtector(Protocol):
+    """A decorator that keeps the coroutine function's type."""
+
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
 
 
 class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
@@ -43,28 +50,25 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         self,
         *,
         key: str | KeyOf,
-        fallback: Callable[P, Awaitable[R] | R] | None = None,
+        fallback: Callable[..., Any] | None = None,
         classify: Classify | None = None,
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+    ) -> AsyncProtector:
         """Guard every call of a coroutine function; see `Breakers.protect`. `fallback` may be one too."""
 
-        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-            key_of = check_protect(key, fallback, function, asynchronous=True)
-            session = self._session
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+            fixed, key_of = check_protect(key, fallback, function, asynchronous=True)
 
             @functools.wraps(function)
             async def protected(*args: P.args, **kwargs: P.kwargs) -> R:
-                name = key_of(*args, **kwargs)
-                call = AsyncGuard(self, name, classify)
-                generation = session.healthy(name)
-                if generation is None:
-                    admission = await session.admit(name, self.policy(name))
-                    if fallback is not None and not admission.allowed:
-                        instead = fallback(*args, **kwargs)
-                        return await instead if inspect.isawaitable(instead) else instead
-                    call.begin_with(admission)
-                else:
-                    call.begin(self.policy(name), generation, session.timer())
+                call = AsyncGuard(self, fixed or key_of(*args, **kwargs), classify)
+                try:
+                    await call.__aenter__()
+                except BreakerOpen:
+                    if fallback is None:
+                        raise
+                    instead = fallback(*args, **kwargs)
+                    result: R = await instead if inspect.isawaitable(instead) else instead
+                    return result
                 try:
                     result = await function(*args, **kwargs)
                 except BaseException as error:

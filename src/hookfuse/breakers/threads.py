@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import Guard
@@ -19,6 +19,12 @@ from hookfuse.ports import BreakerSession, BreakerStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Protector(Protocol):
+    """A decorator that keeps the function's type."""
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
 
 
 class Breakers(Face[BreakerSession, Transition | None]):
@@ -42,30 +48,36 @@ class Breakers(Face[BreakerSession, Transition | None]):
         self,
         *,
         key: str | KeyOf,
-        fallback: Callable[P, R] | None = None,
+        fallback: Callable[..., Any] | None = None,
         classify: Classify | None = None,
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    ) -> Protector:
         """Guard every call of a function. `key` is a key, or a function of the call's arguments.
 
         A refused call raises `BreakerOpen`, or returns what `fallback` makes of the same arguments.
         """
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
-            key_of = check_protect(key, fallback, function, asynchronous=False)
-            session = self._session
+            fixed, key_of = check_protect(key, fallback, function, asynchronous=False)
+            session, default, policy_for = self._session, self._default, self._policy_for
 
             @functools.wraps(function)
             def protected(*args: P.args, **kwargs: P.kwargs) -> R:
-                name = key_of(*args, **kwargs)
+                name = fixed or key_of(*args, **kwargs)
                 generation = session.healthy(name)
+                policy = default if policy_for is None else self.policy(name)
                 if generation is None:
-                    admission = session.admit(name, self.policy(name))
-                    if fallback is not None and not admission.allowed:
-                        return fallback(*args, **kwargs)
-                    call = Guard(self, name, classify)
-                    call.begin_with(admission)
-                    return call.run(function, *args, **kwargs)
-                policy = self._default if self._policy_for is None else self.policy(name)
+                    refusal = session.refusal(name, policy)
+                    if refusal is None:
+                        admission = session.admit(name, policy)
+                        if admission.allowed:
+                            call = Guard(self, name, classify)
+                            call.begin_with(admission)
+                            return call.run(function, *args, **kwargs)
+                        refusal = admission.refusal()
+                    if fallback is None:
+                        raise refusal
+                    instead: R = fallback(*args, **kwargs)
+                    return instead
                 started = session.timer()
                 try:
                     result = function(*args, **kwargs)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from hookfuse.core.policy import Policy
-from hookfuse.core.rules import Numbers
-from hookfuse.core.state import NO_NUMBERS, State, explain
+from hookfuse.core.state import State
 from hookfuse.errors import AlreadySettled, BreakerOpen
 
 
@@ -27,6 +26,7 @@ class Admission:
     """
 
     # An ordinary pass is these defaults; only what differs is set on the instance, which keeps it cheap.
+    # `why` is what opened the breaker, in words.
     allowed: bool = True
     probe: bool = False
     reason: Denial | None = None
@@ -37,8 +37,7 @@ class Admission:
     token: str | None = None
     at_ms: int = 0
     wait_ms: int | None = None
-    cause: str = ""
-    numbers: Numbers = NO_NUMBERS
+    why: str = ""
 
     def __init__(self, key: str, policy: Policy, generation: int) -> None:
         self.key = key
@@ -57,11 +56,6 @@ class Admission:
         return None if self.wait_ms is None else (self.at_ms + self.wait_ms) / 1000
 
     @property
-    def why(self) -> str:
-        """What opened the breaker, in words."""
-        return explain(self.cause, self.numbers)
-
-    @property
     def settled(self) -> bool:
         return "_unsettled" not in self.__dict__
 
@@ -75,14 +69,7 @@ class Admission:
             ) from None
 
     def refusal(self, error: type[BreakerOpen] = BreakerOpen) -> BreakerOpen:
-        return error(
-            self.key,
-            self.state,
-            self.retry_at,
-            self.reason or Denial.OPEN,
-            retry_after=self.retry_after,
-            why=self.why,
-        )
+        return error(self.key, self.state, self.retry_at, self.reason or Denial.OPEN, self.why, self.retry_after)
 
     def __repr__(self) -> str:
         if not self.allowed:

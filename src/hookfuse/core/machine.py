@@ -25,18 +25,26 @@ from __future__ import annotations
 from typing import assert_never
 
 from hookfuse.core.admission import Admission, Denial
-from hookfuse.core.outcome import HOLD_MAX_MS, Failure, Kind, Outcome
+from hookfuse.core.outcome import FAILURE, HOLD_MAX_MS, IGNORED, OK, THROTTLED, Failure, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.rules import Numbers
 from hookfuse.core.state import (
+    CLOSED,
+    DISABLED,
     FAILURES_KEPT,
+    FORCED_CLOSED,
+    FORCED_OPEN,
+    HALF_OPEN,
     NO_NUMBERS,
+    NOT_FORCED,
+    OPEN,
     Breaker,
     Order,
-    Override,
     Sequence,
+    Shut,
     State,
     Transition,
+    explain,
     share,
 )
 from hookfuse.core.window import FOREVER_MS, Counts
@@ -61,31 +69,31 @@ class Step:
     def admit(self, token: str) -> Admission:
         """May this caller call? Writes nothing unless a probe is granted."""
         breaker = self.breaker
-        if breaker.override is Override.OPEN:
+        if breaker.override is FORCED_OPEN:
             return self._deny(Denial.FORCED_OPEN, breaker.override_until_ms)
-        if breaker.override is Override.CLOSED:
+        if breaker.override is FORCED_CLOSED:
             return self._allow()
-        match breaker.state:
-            case State.CLOSED:
-                if self.now_ms < breaker.hold_ms <= self.now_ms + HOLD_MAX_MS:
-                    return self._deny(Denial.THROTTLED, breaker.hold_ms)
-                return self._allow()
-            case State.OPEN:
-                if not self._probe_due():
-                    return self._deny(Denial.OPEN, breaker.probe_ms)
-                self._half_open("probe_due")
-            case State.DISABLED:
-                if not self._probe_due():
-                    return self._deny(Denial.DISABLED, breaker.probe_ms)
-                self._half_open("reenabled")
-            case State.HALF_OPEN:
-                if not self._probe_due():
-                    return self._deny(Denial.PROBING, breaker.probe_ms)
-                self._drop_lost_leases()
-                if len(breaker.leases) >= self.policy.probes:
-                    return self._deny(Denial.PROBING, min(breaker.leases.values()))
-            case _:
-                assert_never(breaker.state)
+        state = breaker.state
+        if state is CLOSED:
+            if self.now_ms < breaker.hold_ms <= self.now_ms + HOLD_MAX_MS:
+                return self._deny(Denial.THROTTLED, breaker.hold_ms)
+            return self._allow()
+        if state is OPEN:
+            if not self._probe_due():
+                return self._deny(Denial.OPEN, breaker.probe_ms)
+            self._half_open("probe_due")
+        elif state is DISABLED:
+            if not self._probe_due():
+                return self._deny(Denial.DISABLED, breaker.probe_ms)
+            self._half_open("reenabled")
+        elif state is HALF_OPEN:
+            if not self._probe_due():
+                return self._deny(Denial.PROBING, breaker.probe_ms)
+            self._drop_lost_leases()
+            if len(breaker.leases) >= self.policy.probes:
+                return self._deny(Denial.PROBING, min(breaker.leases.values()))
+        else:
+            assert_never(state)
         return self._grant(token)
 
     def record(
@@ -100,26 +108,26 @@ class Step:
     ) -> None:
         """Report an outcome. `draw`, in [0, 1), is the random part of a cool-off that it may begin."""
         breaker = self.breaker
-        if outcome.kind is Kind.IGNORED:
+        if outcome.kind is IGNORED:
             self.release(token)
             return
         slow = latency_ms is not None and latency_ms >= self.policy.slow_ms
-        breaker.total_ok += outcome.kind is Kind.OK
-        breaker.total_failed += outcome.kind is Kind.FAILURE
+        breaker.total_ok += outcome.kind is OK
+        breaker.total_failed += outcome.kind is FAILURE
         breaker.total_slow += slow
 
-        newest = generation >= breaker.generation and breaker.override is Override.NONE
-        if newest and breaker.state is State.CLOSED:
-            if outcome.kind is Kind.THROTTLED:
+        newest = generation >= breaker.generation and breaker.override is NOT_FORCED
+        if newest and breaker.state is CLOSED:
+            if outcome.kind is THROTTLED:
                 breaker.hold_ms = max(breaker.hold_ms, self.now_ms + outcome.hold_ms)
             else:
                 self._count(outcome, slow, latency_ms, failure)
                 if self.policy.inline:
                     self._judge(breaker.window.counts(), draw)
-        elif newest and breaker.state is State.HALF_OPEN:
+        elif newest and breaker.state is HALF_OPEN:
             self._drop_lost_leases()
             if token is not None and breaker.leases.pop(token, None) is not None:
-                if outcome.kind is Kind.THROTTLED:
+                if outcome.kind is THROTTLED:
                     breaker.probe_ms = self.now_ms + outcome.hold_ms
                 else:
                     self._count(outcome, slow, latency_ms, failure)
@@ -137,30 +145,30 @@ class Step:
         reason = reason or order.value
         match order:
             case Order.FORCE_OPEN | Order.FORCE_CLOSED:
-                override = Override.OPEN if order is Order.FORCE_OPEN else Override.CLOSED
+                override = FORCED_OPEN if order is Order.FORCE_OPEN else FORCED_CLOSED
                 wanted = (override, until_ms, reason)
                 if wanted != (breaker.override, breaker.override_until_ms, breaker.override_reason):
                     breaker.override, breaker.override_until_ms, breaker.override_reason = wanted
                     breaker.leases = {}
                     self._change(breaker.state, reason, actor=actor)
             case Order.UNFORCE:
-                if breaker.override is not Override.NONE:
+                if breaker.override is not NOT_FORCED:
                     self._unforce(reason, actor)
             case Order.DISABLE:
-                if breaker.state is not State.DISABLED:
+                if breaker.state is not DISABLED:
                     breaker.reason, breaker.numbers = reason, NO_NUMBERS
-                    self._shut(State.DISABLED, self.policy.reenable_ms, actor=actor)
+                    self._shut(DISABLED, self.policy.reenable_ms, actor=actor)
             case Order.ENABLE:
-                if breaker.state is State.DISABLED:
+                if breaker.state is DISABLED:
                     self._half_open(reason, actor)
             case Order.RESET:
-                seen = breaker.state is not State.CLOSED or breaker.override is not Override.NONE or breaker.hold_ms
+                seen = breaker.state is not CLOSED or breaker.override is not NOT_FORCED or breaker.hold_ms
                 breaker.trips = 0
                 breaker.failures = ()
                 self._clear_override()
                 self._clean()
                 if seen:
-                    self._change(State.CLOSED, reason, actor=actor)
+                    self._change(CLOSED, reason, actor=actor)
             case _:
                 assert_never(order)
         self._keep()
@@ -171,21 +179,21 @@ class Step:
         Without a tally the breaker's own counts are judged.
         """
         breaker, policy = self.breaker, self.policy
-        if breaker.override is not Override.NONE:
+        if breaker.override is not NOT_FORCED:
             return
-        if breaker.state is State.HALF_OPEN:
+        if breaker.state is HALF_OPEN:
             sample = tally or Counts(ok=breaker.probe_successes)
             if policy.close_rate is not None and sample.ok and sample.ok / sample.calls >= policy.close_rate:
                 numbers = {"ok": sample.ok, "calls": sample.calls, "limit": policy.close_rate}
                 self._close("sample_recovered", numbers)
             elif sample.calls:
                 self._judge(sample, draw)
-        elif breaker.state is State.CLOSED:
+        elif breaker.state is CLOSED:
             breaker.window.slide(self.now_ms, policy.bucket_ms, policy.window_ms)
             self._judge(tally or breaker.window.counts(), draw)
-        if breaker.state is State.OPEN and self._probe_due():
+        if breaker.state is OPEN and self._probe_due():
             self._half_open("probe_due")
-        elif breaker.state is State.DISABLED and self._probe_due():
+        elif breaker.state is DISABLED and self._probe_due():
             self._half_open("reenabled")
 
     def _allow(self) -> Admission:
@@ -210,13 +218,12 @@ class Step:
         admission.at_ms = self.now_ms
         admission.state = breaker.state
         if denial is Denial.FORCED_OPEN:
-            admission.cause = breaker.override_reason
+            admission.why = breaker.override_reason
         elif not self.policy.enforced:
             admission.would_deny = True
             return admission
         else:
-            admission.cause = breaker.reason
-            admission.numbers = breaker.numbers
+            admission.why = explain(breaker.reason, breaker.numbers)
         admission.allowed = False
         admission.reason = denial
         admission.wait_ms = None if until_ms is None else until_ms - self.now_ms
@@ -224,7 +231,7 @@ class Step:
 
     def _count(self, outcome: Outcome, slow: bool, latency_ms: int | None, failure: Failure | None) -> None:
         breaker = self.breaker
-        failed = outcome.kind is Kind.FAILURE
+        failed = outcome.kind is FAILURE
         breaker.window.slide(self.now_ms, self.policy.bucket_ms, self.policy.window_ms)
         breaker.window.add(self.now_ms, failed=failed, slow=slow, latency_ms=latency_ms)
         breaker.streak = breaker.streak + 1 if failed else 0
@@ -240,7 +247,7 @@ class Step:
 
     def _judge_probe(self, outcome: Outcome, latency_ms: int | None, draw: float) -> None:
         policy = self.policy
-        if outcome.kind is Kind.FAILURE:
+        if outcome.kind is FAILURE:
             self._trip("probe_failed", NO_NUMBERS, draw)
         elif latency_ms is not None and latency_ms >= policy.limit_ms:
             # As slow as what opened it: closing now would only open it again.
@@ -252,13 +259,13 @@ class Step:
 
     def _trip(self, reason: str, numbers: Numbers, draw: float) -> None:
         breaker, policy = self.breaker, self.policy
-        was_healthy = breaker.state is State.CLOSED and self.now_ms - breaker.changed_ms >= policy.healthy_ms
+        was_healthy = breaker.state is CLOSED and self.now_ms - breaker.changed_ms >= policy.healthy_ms
         breaker.trips = 1 if was_healthy else breaker.trips + 1
         breaker.reason, breaker.numbers = reason, numbers
         if policy.disable_after is not None and breaker.trips >= policy.disable_after:
-            self._shut(State.DISABLED, policy.reenable_ms)
+            self._shut(DISABLED, policy.reenable_ms)
         else:
-            self._shut(State.OPEN, self._cool_off_ms(draw))
+            self._shut(OPEN, self._cool_off_ms(draw))
 
     def _cool_off_ms(self, draw: float) -> int:
         policy = self.policy
@@ -276,27 +283,27 @@ class Step:
 
     def _half_open(self, reason: str, actor: str = "breaker") -> None:
         breaker = self.breaker
-        if breaker.state is State.DISABLED:
+        if breaker.state is DISABLED:
             breaker.trips = breaker.streak = 0
             breaker.window.clear()
         breaker.probe_ms = self.now_ms
         breaker.leases = {}
         breaker.probe_successes = 0
-        self._change(State.HALF_OPEN, reason, actor=actor)
+        self._change(HALF_OPEN, reason, actor=actor)
 
     def _close(self, reason: str, numbers: Numbers) -> None:
         self._clean()
-        self._change(State.CLOSED, reason, numbers)
+        self._change(CLOSED, reason, numbers)
 
     def _unforce(self, reason: str, actor: str) -> None:
-        was_open = self.breaker.override is Override.OPEN
+        was_open = self.breaker.override is FORCED_OPEN
         self._clear_override()
         self._clean()
         if was_open:
             self.breaker.opened_ms = self.now_ms
             self._half_open(reason, actor)
         else:
-            self._change(State.CLOSED, reason, actor=actor)
+            self._change(CLOSED, reason, actor=actor)
 
     def _clean(self) -> None:
         breaker = self.breaker
@@ -309,7 +316,7 @@ class Step:
         breaker.reason, breaker.numbers = "", NO_NUMBERS
 
     def _clear_override(self) -> None:
-        self.breaker.override = Override.NONE
+        self.breaker.override = NOT_FORCED
         self.breaker.override_until_ms = None
         self.breaker.override_reason = ""
 
@@ -327,11 +334,15 @@ class Step:
             breaker.leases = {token: end for token, end in breaker.leases.items() if now_ms < end}
 
     def _keep(self) -> None:
-        """Say until when the store must keep this breaker, and what the hot path may skip."""
+        """Say until when the store must keep this breaker, and what the hot path may skip.
+
+        Under the policy `quick`, and while a bucket is filling, a success of the breaker's generation does no more
+        than count: there is no failure in sight, nothing to reset and nothing to judge.
+        """
         breaker, policy, now_ms = self.breaker, self.policy, self.now_ms
-        closed = breaker.state is State.CLOSED
-        free = closed and breaker.override is Override.NONE
-        if breaker.override is not Override.NONE or breaker.state is State.DISABLED:
+        closed = breaker.state is CLOSED
+        free = closed and breaker.override is NOT_FORCED
+        if breaker.override is not NOT_FORCED or breaker.state is DISABLED:
             breaker.expires_ms = FOREVER_MS
         elif not closed or breaker.streak:
             breaker.expires_ms = now_ms + policy.forget_ms
@@ -339,7 +350,12 @@ class Step:
             kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
             breaker.expires_ms = max(now_ms + kept_ms, breaker.hold_ms)
         breaker.plain = free and breaker.hold_ms <= now_ms and share(breaker, policy, now_ms) == 1
-        breaker.clean = breaker.plain and not breaker.streak and not breaker.window.counts().failed
+        clean = breaker.plain and not breaker.streak and not breaker.window.any_failed()
+        breaker.quick = policy if clean and not policy.judges_latency else None
+        breaker.shut = None
+        if breaker.state is OPEN and breaker.override is NOT_FORCED and breaker.probe_ms is not None:
+            why = explain(breaker.reason, breaker.numbers)
+            breaker.shut = Shut(breaker.changed_ms / 1000, breaker.probe_ms / 1000, why)
 
     def _change(self, after: State, reason: str, numbers: Numbers = NO_NUMBERS, *, actor: str = "breaker") -> None:
         breaker = self.breaker
@@ -351,24 +367,3 @@ class Step:
             Transition(breaker.key, before, after, breaker.generation, at, reason, numbers, actor, breaker.override)
         )
         self._keep()
-
-
-def record_quickly(breaker: Breaker, policy: Policy, now_ms: float, latency_ms: int) -> bool:
-    """What `Step.record` does for most successes, without looking further; False: nothing done, take a step.
-
-    The caller has checked the generation. A clean breaker has nothing to judge: no failure in sight, and the
-    bucket that is filling covers `now_ms`.
-    """
-    window = breaker.window
-    if (
-        not breaker.clean
-        or policy.judges_latency
-        or window.width_ms != policy.bucket_ms
-        or not window.start_ms <= now_ms < window.until_ms
-    ):
-        return False
-    breaker.total_ok += 1
-    window.ok += 1
-    window.timed += 1
-    window.latency_ms += latency_ms
-    return True

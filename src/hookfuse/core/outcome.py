@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from hookfuse.core.bounds import Duration
 from hookfuse.errors import BreakerOpen, InvalidInput
@@ -24,6 +24,13 @@ class Kind(StrEnum):
     FAILURE = "failure"
     THROTTLED = "throttled"
     IGNORED = "ignored"
+
+
+# Short for the code that runs per call, where reading a member through its class is slow.
+OK: Final = Kind.OK
+FAILURE: Final = Kind.FAILURE
+THROTTLED: Final = Kind.THROTTLED
+IGNORED: Final = Kind.IGNORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +72,7 @@ Outcome.IGNORED = Outcome(Kind.IGNORED)
 Classify: TypeAlias = Callable[[Exception], Outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """One failure as it is kept with its breaker: the error's class, its message (cut), and when."""
 
     type: str
@@ -94,6 +100,8 @@ def classify_exception(error: Exception) -> Outcome:
     """
     if isinstance(error, MemoryError | BreakerOpen):
         return Outcome.IGNORED
+    if not isinstance(error, OSError) and error.__cause__ is error.__context__ is None:
+        return Outcome.FAILURE
     if any(isinstance(cause, OSError) and cause.errno in _OURS for cause in _causes(error)):
         return Outcome.IGNORED
     return Outcome.FAILURE

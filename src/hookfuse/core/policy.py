@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hookfuse.core import bounds
 from hookfuse.core.bounds import DAY, Duration, milliseconds
@@ -65,9 +65,9 @@ class Policy:
     disable_after: int | None = None
     reenable_after: Duration | None = None
     forget_after: Duration = 30 * DAY
-    evaluate: Evaluate = Evaluate.INLINE
+    evaluate: Evaluate | Literal["inline", "sampled"] = Evaluate.INLINE
     sample_every: Duration = 30.0
-    mode: Mode = Mode.ENFORCE
+    mode: Mode | Literal["enforce", "shadow"] = Mode.ENFORCE
 
     rules: tuple[Rule, ...] = _derived(())
     window_ms: int = _derived(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hookfuse.core.outcome import HOLD_MAX_MS, Failure
 from hookfuse.core.policy import Policy
@@ -24,12 +24,24 @@ class State(StrEnum):
     DISABLED = "disabled"
 
 
+# Reading a member through its class costs 0.1 us on Python 3.11; these names are for the code that runs per call.
+CLOSED: Final = State.CLOSED
+OPEN: Final = State.OPEN
+HALF_OPEN: Final = State.HALF_OPEN
+DISABLED: Final = State.DISABLED
+
+
 class Override(StrEnum):
     """What an operator says, whatever the state."""
 
     NONE = "none"
     OPEN = "open"
     CLOSED = "closed"
+
+
+NOT_FORCED: Final = Override.NONE
+FORCED_OPEN: Final = Override.OPEN
+FORCED_CLOSED: Final = Override.CLOSED
 
 
 class Order(StrEnum):
@@ -64,12 +76,19 @@ class Totals(NamedTuple):
     slow: int = 0
 
 
+class Shut(NamedTuple):
+    """From and until when (Unix seconds) an open breaker refuses every call, and why."""
+
+    since: float
+    until: float
+    why: str
+
+
 class Breaker:
     """The state of one key. A store owns it and hands it to the machine, which is all that changes it."""
 
     __slots__ = (
         "changed_ms",
-        "clean",
         "expires_ms",
         "failures",
         "generation",
@@ -84,7 +103,9 @@ class Breaker:
         "plain",
         "probe_ms",
         "probe_successes",
+        "quick",
         "reason",
+        "shut",
         "state",
         "streak",
         "total_failed",
@@ -96,7 +117,7 @@ class Breaker:
 
     def __init__(self, key: str, bucket_ms: int) -> None:
         self.key = key
-        self.state = State.CLOSED
+        self.state: State = CLOSED
         self.generation = 0
         self.changed_ms = 0
         self.streak = 0
@@ -106,7 +127,7 @@ class Breaker:
         self.probe_ms: int | None = None
         self.leases: dict[str, int] = _NO_LEASES
         self.probe_successes = 0
-        self.override = Override.NONE
+        self.override: Override = NOT_FORCED
         self.override_until_ms: int | None = None
         self.override_reason = ""
         self.hold_ms = 0
@@ -117,9 +138,11 @@ class Breaker:
         self.total_failed = 0
         self.total_slow = 0
         self.expires_ms = 0
-        # For the hot path. Plain: nothing to ask before a call. Clean: nothing to judge after a success.
+        # For the hot path. Plain: nothing to ask before a call. Quick: the policy under which a success needs no
+        # judging. Shut: nothing but a refusal to be had.
         self.plain = True
-        self.clean = True
+        self.quick: Policy | None = None
+        self.shut: Shut | None = None
 
 
 _NO_LEASES: dict[str, int] = {}
@@ -137,7 +160,7 @@ class Transition:
     reason: str
     numbers: Numbers = field(default_factory=dict, hash=False)
     actor: str = "breaker"
-    override: Override = Override.NONE
+    override: Override = NOT_FORCED
 
     @property
     def why(self) -> str:
@@ -186,13 +209,13 @@ class Snapshot:
     @property
     def healthy(self) -> bool:
         """Plainly closed: not overridden, not held by a Retry-After, not in its ramp."""
-        free = self.override is Override.NONE and self.throttled_until is None
-        return self.state is State.CLOSED and free and self.share == 1
+        free = self.override is NOT_FORCED and self.throttled_until is None
+        return self.state is CLOSED and free and self.share == 1
 
 
 def share(breaker: Breaker, policy: Policy, now_ms: int) -> float:
     """The part of the full flow that a breaker allows: 1, or less in the ramp after it closed."""
-    if breaker.state is not State.CLOSED or not breaker.generation:
+    if breaker.state is not CLOSED or not breaker.generation:
         return 1.0
     since_ms = now_ms - breaker.changed_ms
     return _RAMP_START + (1 - _RAMP_START) * since_ms / policy.ramp_ms if 0 <= since_ms < policy.ramp_ms else 1.0
@@ -202,12 +225,12 @@ def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
     """What people see: the breaker as stored, but without what has run out by `now_ms`."""
     breaker.window.slide(now_ms, policy.bucket_ms, policy.window_ms)
     until_ms = breaker.override_until_ms
-    forced = breaker.override is not Override.NONE and (until_ms is None or now_ms < until_ms)
+    forced = breaker.override is not NOT_FORCED and (until_ms is None or now_ms < until_ms)
     held = now_ms < breaker.hold_ms <= now_ms + HOLD_MAX_MS
     return Snapshot(
         key=breaker.key,
         state=breaker.state,
-        override=breaker.override if forced else Override.NONE,
+        override=breaker.override if forced else NOT_FORCED,
         reason=breaker.override_reason if forced else breaker.reason,
         numbers=NO_NUMBERS if forced else breaker.numbers,
         generation=breaker.generation,

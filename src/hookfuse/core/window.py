@@ -74,9 +74,13 @@ class Window:
     def clear(self) -> None:
         # The newest bucket fills while until_ms is set; the sealed ones lie flat, six numbers each, oldest first.
         self.start_ms = self.until_ms = 0
-        self.ok = self.failed = self.slow = self.timed = self.latency_ms = 0
+        self.ok = self.failed = self.slow = self.timed = 0
+        self.latency_ms: float = 0
         self.past: array[int] | None = None
         self.past_ok = self.past_failed = self.past_slow = self.past_timed = self.past_latency_ms = 0
+
+    def any_failed(self) -> bool:
+        return self.past_failed + self.failed > 0
 
     def counts(self) -> Counts:
         """The totals as of the last `slide`."""
@@ -85,7 +89,7 @@ class Window:
             self.past_failed + self.failed,
             self.past_slow + self.slow,
             self.past_timed + self.timed,
-            self.past_latency_ms + self.latency_ms,
+            self.past_latency_ms + self._latency_ms(),
         )
 
     def buckets(self) -> list[tuple[int, ...]]:
@@ -127,8 +131,12 @@ class Window:
             self.latency_ms += latency_ms
             self.slow += slow
 
+    def _latency_ms(self) -> int:
+        # Summed as it comes, in fractions, and made whole once: rounding each would cost the hot path more.
+        return max(int(self.latency_ms + 0.5), 0)
+
     def _filling(self) -> tuple[int, ...]:
-        return (self.start_ms, self.ok, self.failed, self.slow, self.timed, self.latency_ms)
+        return (self.start_ms, self.ok, self.failed, self.slow, self.timed, self._latency_ms())
 
     def _seal(self) -> None:
         if self.past is None:
@@ -138,7 +146,7 @@ class Window:
         self.past_failed += self.failed
         self.past_slow += self.slow
         self.past_timed += self.timed
-        self.past_latency_ms += self.latency_ms
+        self.past_latency_ms += self._latency_ms()
         self.until_ms = 0
         self.ok = self.failed = self.slow = self.timed = self.latency_ms = 0
 

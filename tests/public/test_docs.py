@@ -1,0 +1,45 @@
+"""The documentation is true: its examples run, its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page: Path) -> None:
+    """Every relative link of a page leads to a file, and every anchor to a heading."""
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
+        name, _, anchor = target.partition("#")
+        linked = (page.parent / name) if name else page
+        assert linked.exists(), target
+        headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
+        assert not anchor or anchor in [heading.lower().replace(" ", "-") for heading in headings], target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks(page: Path) -> None:
+    """The Python blocks of a page run one after the other; those of the README are at least valid Python."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    scope: dict[str, object] = {"__name__": page.stem}
+    for block in blocks:
+        code = compile(block, str(page), "exec")
+        if page.name != "README.md":
+            exec(code, scope)
+
+
+def test_example_runs() -> None:
+    """The example that `make run` shows tells its whole story."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "first_breaker.py")], capture_output=True, text=True, check=True
+    )
+    assert "closed -> open" in done.stdout
+    assert "half_open -> closed" in done.stdout
+    assert done.stdout.rstrip().endswith("sent")
