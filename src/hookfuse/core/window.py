@@ -72,7 +72,7 @@ class Window:
         self.clear()
 
     def clear(self) -> None:
-        # The newest bucket fills while until_ms is set; the sealed ones lie flat, six numbers each, oldest first.
+        # The newest bucket, if until_ms is set; then the sealed ones, flat, six numbers each, oldest first.
         self.start_ms = self.until_ms = 0
         self.ok = self.failed = self.slow = self.timed = 0
         self.latency_ms: float = 0
@@ -96,32 +96,34 @@ class Window:
         """Each bucket as (start_ms, ok, failed, slow, timed, latency_ms), oldest first."""
         flat = list(self.past or ())
         rows = [tuple(flat[at : at + _FIELDS]) for at in range(0, len(flat), _FIELDS)]
-        return [*rows, self._filling()] if self.until_ms else rows
+        return [*rows, self._newest()] if self.until_ms else rows
 
     def slide(self, now_ms: int, width_ms: int, span_ms: int) -> None:
         """Drop what is too old, what lies in the future (the clock went back), or has another width."""
         if width_ms != self.width_ms:
             self.width_ms = width_ms
             self.clear()
-            return
-        if self.start_ms > now_ms:
-            self._keep([bucket for bucket in self.buckets() if bucket[0] <= now_ms])
-        elif self.until_ms and now_ms >= self.until_ms:
-            self._seal()
+        elif self.start_ms > now_ms:
+            kept = [bucket for bucket in self.buckets() if bucket[0] <= now_ms]
+            self.clear()
+            for bucket in kept:
+                self._begin(*bucket)
+        oldest_ms = now_ms - span_ms
         past = self.past
-        while past and past[0] < now_ms - span_ms:
+        while past and past[0] < oldest_ms:
             self.past_ok -= past[1]
             self.past_failed -= past[2]
             self.past_slow -= past[3]
             self.past_timed -= past[4]
             self.past_latency_ms -= past[5]
             del past[:_FIELDS]
+        if self.until_ms and self.start_ms < oldest_ms:
+            self.clear()
 
     def add(self, now_ms: int, *, failed: bool, slow: bool, latency_ms: int | None) -> None:
         """Count one outcome at `now_ms`; call `slide` first."""
-        if not self.until_ms:
-            self.start_ms = now_ms
-            self.until_ms = now_ms + self.width_ms
+        if now_ms >= self.until_ms:
+            self._begin(now_ms)
         if failed:
             self.failed += 1
         else:
@@ -131,27 +133,26 @@ class Window:
             self.latency_ms += latency_ms
             self.slow += slow
 
+    def _begin(
+        self, start_ms: int, ok: int = 0, failed: int = 0, slow: int = 0, timed: int = 0, latency_ms: int = 0
+    ) -> None:
+        """Seal the newest bucket, if there is one, and begin another."""
+        if self.until_ms:
+            if self.past is None:
+                self.past = array("q")
+            self.past.extend(self._newest())
+            self.past_ok += self.ok
+            self.past_failed += self.failed
+            self.past_slow += self.slow
+            self.past_timed += self.timed
+            self.past_latency_ms += self._latency_ms()
+        self.start_ms = start_ms
+        self.until_ms = start_ms + self.width_ms
+        self.ok, self.failed, self.slow, self.timed, self.latency_ms = ok, failed, slow, timed, latency_ms
+
     def _latency_ms(self) -> int:
         # Summed as it comes, in fractions, and made whole once: rounding each would cost the hot path more.
         return max(int(self.latency_ms + 0.5), 0)
 
-    def _filling(self) -> tuple[int, ...]:
+    def _newest(self) -> tuple[int, ...]:
         return (self.start_ms, self.ok, self.failed, self.slow, self.timed, self._latency_ms())
-
-    def _seal(self) -> None:
-        if self.past is None:
-            self.past = array("q")
-        self.past.extend(self._filling())
-        self.past_ok += self.ok
-        self.past_failed += self.failed
-        self.past_slow += self.slow
-        self.past_timed += self.timed
-        self.past_latency_ms += self._latency_ms()
-        self.until_ms = 0
-        self.ok = self.failed = self.slow = self.timed = self.latency_ms = 0
-
-    def _keep(self, buckets: list[tuple[int, ...]]) -> None:
-        self.clear()
-        for bucket in buckets:
-            self.start_ms, self.ok, self.failed, self.slow, self.timed, self.latency_ms = bucket
-            self._seal()
