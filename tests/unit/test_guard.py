@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterator
-
 from typing import Any
 
 import pytest

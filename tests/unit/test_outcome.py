@@ -77,6 +77,17 @@ def test_our_own_fault(number: int) -> None:
         assert classify_exception(wrapped) is Outcome.IGNORED
 
 
+def test_our_own_fault_in_a_group() -> None:
+    """A cause that a client hid with `from None`, or put into a group, is found as well."""
+    try:
+        try:
+            raise ExceptionGroup("all addresses failed", [TimeoutError(), OSError(errno.EMFILE, "ours")])
+        except ExceptionGroup:
+            raise ConnectionError("hidden") from None
+    except ConnectionError as hidden:
+        assert classify_exception(hidden) is Outcome.IGNORED
+
+
 def test_the_endpoint_s_fault() -> None:
     """Refused, reset, timed out and unknown errors are failures, even while another refusal is handled."""
     for error in (ConnectionRefusedError(errno.ECONNREFUSED, "x"), TimeoutError(), ValueError("x")):

@@ -68,8 +68,8 @@ class Admission:
                 f"The admission of {self.key!r} was already recorded or released; ask for a new one per call."
             ) from None
 
-    def refusal(self, error: type[BreakerOpen] = BreakerOpen) -> BreakerOpen:
-        return error(self.key, self.state, self.retry_at, self.reason or Denial.OPEN, self.why, self.retry_after)
+    def refusal(self) -> BreakerOpen:
+        return BreakerOpen(self.key, self.state, self.retry_at, self.reason or Denial.OPEN, self.why, self.retry_after)
 
     def __repr__(self) -> str:
         if not self.allowed:

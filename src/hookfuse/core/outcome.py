@@ -100,10 +100,9 @@ def classify_exception(error: Exception) -> Outcome:
     """
     if isinstance(error, MemoryError | BreakerOpen):
         return Outcome.IGNORED
-    if not isinstance(error, OSError) and error.__cause__ is error.__context__ is None:
-        return Outcome.FAILURE
-    if any(isinstance(cause, OSError) and cause.errno in _OURS for cause in _causes(error)):
-        return Outcome.IGNORED
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno in _OURS:
+            return Outcome.IGNORED
     return Outcome.FAILURE
 
 
@@ -141,11 +140,17 @@ def _clamp_ms(seconds: float) -> int:
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
+    pending: list[BaseException | None] = [error]
+    while pending:
+        cause = pending.pop()
+        if cause is None or id(cause) in seen:
+            continue
         seen.add(id(cause))
         yield cause
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        # `from None` hides a cause from readers (httpcore does so), but it is one all the same.
+        pending.append(cause.__cause__ or cause.__context__)
+        if isinstance(cause, BaseExceptionGroup):
+            pending.extend(cause.exceptions)
 
 
 def _text(error: BaseException) -> str:
