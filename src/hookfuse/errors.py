@@ -5,6 +5,8 @@
     │   ├── InvalidPolicy     a policy field out of its bounds; has `.field`
     │   └── InvalidKey        a breaker key that is not a usable string
     ├── AlreadySettled        (also a RuntimeError) an admission recorded or released twice
+    ├── StoreError            a breaker store cannot do its work
+    │   └── StoreUnavailable  it did not answer in time, or refused the connection
     └── BreakerOpen           the call was refused; has `.key`, `.state`, `.retry_at`, `.reason`
 
 What is expected is a value, not an exception: `admit` returns a refusal as an `Admission`.
@@ -45,6 +47,14 @@ class InvalidKey(InvalidInput):
 
 class AlreadySettled(HookfuseError, RuntimeError):
     """An admission is recorded or released once. Ask `admit` again for the next call."""
+
+
+class StoreError(HookfuseError):
+    """A breaker store cannot do its work: wrong settings, wrong data, no permission. The message says which."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer in time or cannot be reached. What was asked may or may not have been done."""
 
 
 class BreakerOpen(HookfuseError):

@@ -28,7 +28,7 @@ from hookfuse.core.policy import Policy
 from hookfuse.core.state import OPEN, Breaker, Order, Sequence, Snapshot, Transition, snapshot
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
-from hookfuse.ports import AsyncBreakerSession, BreakerSession, Clock
+from hookfuse.ports import AsyncBreakerSession, BreakerSession, Clock, Consistency
 from hookfuse.telemetry import Announcer, Observer
 
 _DROPPED_PER_CALL = 16
@@ -56,10 +56,10 @@ class MemoryStore:
         self._lock = threading.Lock()
         _stores.add(self)
 
-    def session(self) -> BreakerSession:
+    def session(self, consistency: Consistency = Consistency.STRICT) -> BreakerSession:
         return self
 
-    def async_session(self) -> AsyncBreakerSession:
+    def async_session(self, consistency: Consistency = Consistency.STRICT) -> AsyncBreakerSession:
         return _AsyncSession(self)
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
@@ -99,13 +99,12 @@ class MemoryStore:
         lock.acquire()
         try:
             breaker = self._breakers.get(key)
-            if breaker is not None and breaker.quick is policy and generation >= breaker.generation:
-                window = breaker.window
-                if window.start_ms <= now * 1000 < window.until_ms:
+            if breaker is not None and breaker.quick is not None and generation >= breaker.generation:
+                quick_policy, since, until = breaker.quick
+                if quick_policy is policy and since <= now < until:
                     # What a step would do, less what it need not look at: most calls of most programs end here.
-                    breaker.total_ok += 1
-                    window.ok += 1
-                    window.timed += 1
+                    window = breaker.window
+                    window.quick += 1
                     window.latency_ms += (now - started) * 1000
                     return
         finally:

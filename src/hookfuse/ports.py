@@ -7,6 +7,7 @@ of the hot path are the same in both: they never wait, so they need no `await`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from enum import StrEnum
 from typing import Protocol
 
 from hookfuse.core.admission import Admission
@@ -16,6 +17,13 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.telemetry import Observer
+
+
+class Consistency(StrEnum):
+    """How sure an answer must be: from what this process knows, or asked of the store every time."""
+
+    MIRROR = "mirror"
+    STRICT = "strict"
 
 
 class Clock(Protocol):
@@ -98,6 +106,6 @@ class AsyncBreakerSession(HotPath, Protocol):
 class BreakerStore(Protocol):
     """Where breakers live. One object serves both faces."""
 
-    def session(self) -> BreakerSession: ...
+    def session(self, consistency: Consistency) -> BreakerSession: ...
 
-    def async_session(self) -> AsyncBreakerSession: ...
+    def async_session(self, consistency: Consistency) -> AsyncBreakerSession: ...

@@ -17,7 +17,7 @@ from hookfuse.core.state import Order
 from hookfuse.core.window import Counts
 from hookfuse.errors import InvalidInput
 from hookfuse.local import MemoryStore
-from hookfuse.ports import BreakerStore, HotPath
+from hookfuse.ports import BreakerStore, Consistency, HotPath
 from hookfuse.telemetry import Observer
 
 S = TypeVar("S", bound=HotPath)
@@ -154,6 +154,13 @@ def check_store(store: BreakerStore | None) -> BreakerStore:
     if not callable(getattr(store, "session", None)) or not callable(getattr(store, "async_session", None)):
         raise InvalidInput(f"store must be a breaker store such as MemoryStore(), got {store!r}.")
     return store
+
+
+def check_consistency(consistency: str) -> Consistency:
+    try:
+        return Consistency(consistency)
+    except ValueError:
+        raise InvalidInput(f'consistency must be "mirror" or "strict", got {consistency!r}.') from None
 
 
 def check_report(outcome: Outcome, latency: Duration | None, error: BaseException | str | None) -> float | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
-from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_protect, check_store, check_tally
+from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_consistency, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import AsyncGuard
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
@@ -39,8 +39,10 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         policy: Policy | None = None,
         policy_for: PolicyFor | None = None,
         classify: Classify = classify_exception,
+        consistency: Literal["mirror", "strict"] = "mirror",
     ) -> None:
-        super().__init__(check_store(store).async_session(), policy, policy_for, classify)
+        session = check_store(store).async_session(check_consistency(consistency))
+        super().__init__(session, policy, policy_for, classify)
 
     def guard(self, key: str, *, classify: Classify | None = None) -> AsyncGuard:
         """Guard a block; see `Breakers.guard`. A timeout around the block is a cancel, one inside a failure."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
-from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_protect, check_store, check_tally
+from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_consistency, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import Guard
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
@@ -37,8 +37,10 @@ class Breakers(Face[BreakerSession, Transition | None]):
         policy: Policy | None = None,
         policy_for: PolicyFor | None = None,
         classify: Classify = classify_exception,
+        consistency: Literal["mirror", "strict"] = "mirror",
     ) -> None:
-        super().__init__(check_store(store).session(), policy, policy_for, classify)
+        session = check_store(store).session(check_consistency(consistency))
+        super().__init__(session, policy, policy_for, classify)
 
     def guard(self, key: str, *, classify: Classify | None = None) -> Guard:
         """Guard a block. No exception: OK; an Exception: what `classify` says; a cancel: given back."""

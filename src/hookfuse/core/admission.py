@@ -17,6 +17,7 @@ class Denial(StrEnum):
     THROTTLED = "throttled"
     DISABLED = "disabled"
     FORCED_OPEN = "forced_open"
+    STORE_UNAVAILABLE = "store_unavailable"
 
 
 class Admission:

@@ -40,6 +40,7 @@ from hookfuse.core.state import (
     OPEN,
     Breaker,
     Order,
+    Quick,
     Sequence,
     Shut,
     State,
@@ -122,7 +123,7 @@ class Step:
                 breaker.hold_ms = max(breaker.hold_ms, self.now_ms + outcome.hold_ms)
             else:
                 self._count(outcome, slow, latency_ms, failure)
-                if self.policy.inline:
+                if self.policy.inline and (self.policy.judges_latency or breaker.window.has_failed):
                     self._judge(breaker.window.counts(), draw)
         elif newest and breaker.state is HALF_OPEN:
             self._drop_lost_leases()
@@ -334,11 +335,7 @@ class Step:
             breaker.leases = {token: end for token, end in breaker.leases.items() if now_ms < end}
 
     def _keep(self) -> None:
-        """Say until when the store must keep this breaker, and what the hot path may skip.
-
-        Under the policy `quick`, and while a bucket is filling, a success of the breaker's generation does no more
-        than count: there is no failure in sight, nothing to reset and nothing to judge.
-        """
+        """Say until when the store must keep this breaker, and what the hot path may skip."""
         breaker, policy, now_ms = self.breaker, self.policy, self.now_ms
         closed = breaker.state is CLOSED
         free = closed and breaker.override is NOT_FORCED
@@ -350,12 +347,23 @@ class Step:
             kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
             breaker.expires_ms = max(now_ms + kept_ms, breaker.hold_ms)
         breaker.plain = free and breaker.hold_ms <= now_ms and share(breaker, policy, now_ms) == 1
-        clean = breaker.plain and not breaker.streak and not breaker.window.any_failed()
-        breaker.quick = policy if clean and not policy.judges_latency else None
+        breaker.quick = self._quick() if breaker.plain and not breaker.streak else None
         breaker.shut = None
         if breaker.state is OPEN and breaker.override is NOT_FORCED and breaker.probe_ms is not None:
             why = explain(breaker.reason, breaker.numbers)
             breaker.shut = Shut(breaker.changed_ms / 1000, breaker.probe_ms / 1000, why)
+
+    def _quick(self) -> Quick | None:
+        """A success needs no judging while it can only lower a failure rate that was just found low enough."""
+        policy, window = self.policy, self.breaker.window
+        until_ms = window.until_ms
+        if policy.judges_latency or not until_ms:
+            return None
+        if window.has_failed:
+            if policy.inline and window.counts().calls < policy.most_min_calls:
+                return None
+            until_ms = min(until_ms, window.oldest_ms + policy.window_ms)
+        return Quick(policy, window.start_ms / 1000, until_ms / 1000)
 
     def _change(self, after: State, reason: str, numbers: Numbers = NO_NUMBERS, *, actor: str = "breaker") -> None:
         breaker = self.breaker

@@ -161,5 +161,7 @@ def _text(error: BaseException) -> str:
 
 
 def _cut(text: str) -> str:
+    if len(text) <= MESSAGE_BYTES and text.isascii():
+        return text
     data = text.encode("utf-8", "replace")
     return data[:MESSAGE_BYTES].decode("utf-8", "ignore")

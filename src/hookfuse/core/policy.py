@@ -86,6 +86,7 @@ class Policy:
     inline: bool = _derived(True)
     enforced: bool = _derived(True)
     judges_latency: bool = _derived(False)
+    most_min_calls: int = _derived(0)
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -152,6 +153,7 @@ class Policy:
             "slow_ms": milliseconds(over[0]) if over else FOREVER_MS,
             "limit_ms": milliseconds(min(limits)) if limits else FOREVER_MS,
             "judges_latency": bool(limits),
+            "most_min_calls": max((rule.min_calls for rule in rules if isinstance(rule, Rate)), default=0),
             "inline": self.evaluate is Evaluate.INLINE,
             "enforced": self.mode is Mode.ENFORCE,
         }.items():

@@ -84,6 +84,14 @@ class Shut(NamedTuple):
     why: str
 
 
+class Quick(NamedTuple):
+    """Under which policy, and from and until when (Unix seconds), a success changes nothing but the newest bucket."""
+
+    policy: Policy
+    since: float
+    until: float
+
+
 class Breaker:
     """The state of one key. A store owns it and hands it to the machine, which is all that changes it."""
 
@@ -138,10 +146,10 @@ class Breaker:
         self.total_failed = 0
         self.total_slow = 0
         self.expires_ms = 0
-        # For the hot path. Plain: nothing to ask before a call. Quick: the policy under which a success needs no
-        # judging. Shut: nothing but a refusal to be had.
+        # For the hot path. Plain: nothing to ask before a call. Quick: a success need only be counted. Shut: there is
+        # nothing but a refusal to be had.
         self.plain = True
-        self.quick: Policy | None = None
+        self.quick: Quick | None = None
         self.shut: Shut | None = None
 
 
@@ -217,8 +225,12 @@ def share(breaker: Breaker, policy: Policy, now_ms: int) -> float:
     """The part of the full flow that a breaker allows: 1, or less in the ramp after it closed."""
     if breaker.state is not CLOSED or not breaker.generation:
         return 1.0
-    since_ms = now_ms - breaker.changed_ms
-    return _RAMP_START + (1 - _RAMP_START) * since_ms / policy.ramp_ms if 0 <= since_ms < policy.ramp_ms else 1.0
+    return ramp_share(now_ms - breaker.changed_ms, policy.ramp_ms)
+
+
+def ramp_share(since_ms: int, ramp_ms: int) -> float:
+    """How far a ramp has grown so long after closing."""
+    return _RAMP_START + (1 - _RAMP_START) * since_ms / ramp_ms if 0 <= since_ms < ramp_ms else 1.0
 
 
 def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
@@ -235,7 +247,7 @@ def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
         numbers=NO_NUMBERS if forced else breaker.numbers,
         generation=breaker.generation,
         counts=breaker.window.counts(),
-        totals=Totals(breaker.total_ok, breaker.total_failed, breaker.total_slow),
+        totals=Totals(breaker.total_ok + breaker.window.quick_total, breaker.total_failed, breaker.total_slow),
         streak=breaker.streak,
         trips=breaker.trips,
         opened_at=_seconds(breaker.opened_ms),

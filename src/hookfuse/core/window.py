@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Self
 
 BUCKETS = 10
 """Buckets per window. The error of the window is one bucket: a tenth of its length."""
@@ -60,6 +61,8 @@ class Window:
         "past_ok",
         "past_slow",
         "past_timed",
+        "quick",
+        "quick_ever",
         "slow",
         "start_ms",
         "timed",
@@ -69,9 +72,21 @@ class Window:
 
     def __init__(self, width_ms: int) -> None:
         self.width_ms = width_ms
+        # Timed successes of the newest bucket that the hot path counted; and all it ever counted, but for these.
+        self.quick = self.quick_ever = 0
         self.clear()
 
+    @classmethod
+    def load(cls, width_ms: int, buckets: Iterable[tuple[int, ...]]) -> Self:
+        """The window that `buckets()` described."""
+        window = cls(width_ms)
+        for bucket in buckets:
+            window._begin(*bucket)
+        return window
+
     def clear(self) -> None:
+        self.quick_ever += self.quick
+        self.quick = 0
         # The newest bucket, if until_ms is set; then the sealed ones, flat, six numbers each, oldest first.
         self.start_ms = self.until_ms = 0
         self.ok = self.failed = self.slow = self.timed = 0
@@ -79,16 +94,27 @@ class Window:
         self.past: array[int] | None = None
         self.past_ok = self.past_failed = self.past_slow = self.past_timed = self.past_latency_ms = 0
 
-    def any_failed(self) -> bool:
+    @property
+    def quick_total(self) -> int:
+        """All that the hot path ever counted here."""
+        return self.quick_ever + self.quick
+
+    @property
+    def has_failed(self) -> bool:
         return self.past_failed + self.failed > 0
+
+    @property
+    def oldest_ms(self) -> int:
+        """Where the oldest bucket begins; of an empty window, 0."""
+        return self.past[0] if self.past else self.start_ms
 
     def counts(self) -> Counts:
         """The totals as of the last `slide`."""
         return Counts(
-            self.past_ok + self.ok,
+            self.past_ok + self.ok + self.quick,
             self.past_failed + self.failed,
             self.past_slow + self.slow,
-            self.past_timed + self.timed,
+            self.past_timed + self.timed + self.quick,
             self.past_latency_ms + self._latency_ms(),
         )
 
@@ -141,11 +167,13 @@ class Window:
             if self.past is None:
                 self.past = array("q")
             self.past.extend(self._newest())
-            self.past_ok += self.ok
+            self.past_ok += self.ok + self.quick
             self.past_failed += self.failed
             self.past_slow += self.slow
-            self.past_timed += self.timed
+            self.past_timed += self.timed + self.quick
             self.past_latency_ms += self._latency_ms()
+            self.quick_ever += self.quick
+            self.quick = 0
         self.start_ms = start_ms
         self.until_ms = start_ms + self.width_ms
         self.ok, self.failed, self.slow, self.timed, self.latency_ms = ok, failed, slow, timed, latency_ms
@@ -155,4 +183,5 @@ class Window:
         return max(int(self.latency_ms + 0.5), 0)
 
     def _newest(self) -> tuple[int, ...]:
-        return (self.start_ms, self.ok, self.failed, self.slow, self.timed, self._latency_ms())
+        ok, timed = self.ok + self.quick, self.timed + self.quick
+        return (self.start_ms, ok, self.failed, self.slow, timed, self._latency_ms())

@@ -16,13 +16,13 @@ DAY = 86_400
 
 class Keeping(OnBothFaces):
     def test_generations_only_grow(self, world: World) -> None:
-        """Every transition has a higher generation than all before it, over all keys and after a reset."""
+        """Every transition of a key has a higher generation than all before it, also after a reset."""
         breakers = world.breakers(Policy(trip=Streak(1), cool_off=30))
         for key in ("a", "b", "a"):
             world.fail(breakers, key)
             breakers.reset(key)
-        generations = [each.generation for each in world.seen]
-        assert len(generations) == 6
+        generations = [each.generation for each in world.seen if each.key == "a"]
+        assert len(generations) == 4
         assert generations == sorted(set(generations))
         assert breakers.admit("a").generation >= breakers.inspect("a").generation
 

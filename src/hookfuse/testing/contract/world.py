@@ -22,6 +22,31 @@ class TurnableClock(Protocol):
     def advance(self, seconds: float) -> None: ...
 
 
+class InThreads:
+    """`Breakers` that first hear of all that other callers did, so that no test depends on a delay."""
+
+    def __init__(self, store: BreakerStore, **settings: Any) -> None:
+        self._breakers = Breakers(store, **settings)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._breakers, name)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self.catch_up()
+            result = method(*args, **kwargs)
+            result = list(result) if isinstance(result, Iterator) else result
+            self.catch_up()
+            return result
+
+        return run
+
+    def catch_up(self) -> None:
+        getattr(self._breakers._session, "catch_up", _nothing)()
+
+    def close(self) -> None:
+        self._breakers.close()
+
+
 class InTasks:
     """`AsyncBreakers` with the coroutines run to their end, so that one test reads the same for both faces."""
 
@@ -34,42 +59,66 @@ class InTasks:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             async def call() -> Any:
+                await self._catch_up()
                 result = method(*args, **kwargs)
                 if isinstance(result, AsyncIterator):
-                    return [each async for each in result]
-                return await result if inspect.isawaitable(result) else result
+                    result = [each async for each in result]
+                elif inspect.isawaitable(result):
+                    result = await result
+                await self._catch_up()
+                return result
 
             return self._runner.run(call())
 
         return run
+
+    def catch_up(self) -> None:
+        self._runner.run(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        caught_up = getattr(self._breakers._session, "catch_up", _nothing)()
+        if inspect.isawaitable(caught_up):
+            await caught_up
 
     def close(self) -> None:
         self._runner.run(self._breakers.close())
         self._runner.close()
 
 
-FACES: dict[str, Callable[..., Any]] = {"threads": Breakers, "tasks": InTasks}
+def _nothing() -> None:
+    """Stores without a delay have nothing to catch up with."""
+
+
+FACES: dict[str, Callable[..., Any]] = {"threads": InThreads, "tasks": InTasks}
 
 
 class World:
-    """A store and its clock; `face` chooses how the tests talk to it."""
+    """A store and its clock; `face` chooses how the tests talk to it. `settings` go to the breakers."""
 
-    def __init__(self, store: BreakerStore, clock: TurnableClock) -> None:
+    def __init__(self, store: BreakerStore, clock: TurnableClock, **settings: Any) -> None:
         self.store = store
         self.clock = clock
         self.face = "threads"
-        self.seen: list[Transition] = []
+        self._settings = settings
+        self._seen: list[Transition] = []
         self._opened: list[Any] = []
+
+    @property
+    def seen(self) -> list[Transition]:
+        """Every transition that was announced so far."""
+        for made in self._opened:
+            made.catch_up()
+        return self._seen
 
     def breakers(self, policy: Policy, **settings: Any) -> Any:
         """Breakers over the store, whose transitions are collected in `seen`."""
         made = self.another(policy, **settings)
-        made.subscribe(self.seen.append)
+        made.subscribe(self._seen.append)
         return made
 
     def another(self, policy: Policy, **settings: Any) -> Any:
         """A second caller's breakers over the same store, such as another worker's."""
-        made = FACES[self.face](self.store, policy=policy, **settings)
+        made = FACES[self.face](self.store, policy=policy, **self._settings, **settings)
         self._opened.append(made)
         return made
 

@@ -1,0 +1,93 @@
+"""The verbs as values: what to run, for which key. Both faces run them; neither builds or reads them itself."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from hookfuse.core.admission import Admission
+from hookfuse.core.bounds import milliseconds
+from hookfuse.core.outcome import Outcome
+from hookfuse.core.policy import Policy
+from hookfuse.core.state import Order
+from hookfuse.core.window import Counts
+from hookfuse.stores.redis.keys import Keys
+from hookfuse.stores.redis.wire import Arg, PolicyTexts, report_args
+
+
+class Command(NamedTuple):
+    """One verb for one key; `args` are those of its script, and of its place in a batch."""
+
+    verb: str
+    key: str
+    args: Sequence[Arg]
+
+
+class Call(NamedTuple):
+    """One run of one script."""
+
+    script: str
+    keys: Sequence[str]
+    args: Sequence[Arg]
+    commands: Sequence[Command] = ()
+
+
+class Commands:
+    """Makes commands, and the calls that run them."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self._policies = PolicyTexts()
+
+    def admit(self, key: str, policy: Policy) -> Command:
+        token = uuid.uuid4().hex
+        return Command("admit", key, (self._policies.of(policy), token))
+
+    def record(
+        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+    ) -> Command:
+        policy = self._policies.of(admission.policy)
+        report = report_args(admission, outcome, latency, error, random.random())
+        return Command("record", admission.key, (policy, *report))
+
+    def successes(self, key: str, policy: Policy, generation: int, times: int, latency_ms: float) -> Command:
+        total = -1 if latency_ms < 0 else int(latency_ms + 0.5)
+        return Command("oks", key, (self._policies.of(policy), generation, times, total, random.random()))
+
+    def release(self, admission: Admission) -> Command:
+        return Command("release", admission.key, (admission.token or "",))
+
+    def force(self, key: str, policy: Policy, order: Order, reason: str, until: float | None, actor: str) -> Command:
+        until_ms = -1 if until is None else milliseconds(until)
+        return Command("force", key, (self._policies.of(policy), order.value, reason or order.value, until_ms, actor))
+
+    def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> Command:
+        return Command("evaluate", key, (self._policies.of(policy), random.random(), *(tally or ())))
+
+    def alone(self, command: Command) -> Call:
+        """A command as a call of its own."""
+        shard = self.keys.shard(command.key)
+        keys = [*self.keys.head(shard), self.keys.breaker(shard, command.key)]
+        return Call(command.verb, keys, command.args, (command,))
+
+    def inspect(self, key: str) -> Call:
+        return Call("inspect", [self.keys.breaker(self.keys.shard(key), key)], ())
+
+    def pulse(self) -> Call:
+        return Call("pulse", [self.keys.meta], ())
+
+    def batches(self, commands: Iterable[Command]) -> Iterator[Call]:
+        """As few calls as possible: one for each shard, its commands in their order."""
+        by_shard: dict[int, list[Command]] = {}
+        for command in commands:
+            by_shard.setdefault(self.keys.shard(command.key), []).append(command)
+        for shard, group in by_shard.items():
+            places: dict[str, int] = {}
+            args: list[Any] = []
+            for command in group:
+                place = places.setdefault(command.key, len(places) + 4)
+                args += (command.verb, place, *command.args)
+            keys = [*self.keys.head(shard), *(self.keys.breaker(shard, key) for key in places)]
+            yield Call("batch", keys, args, group)

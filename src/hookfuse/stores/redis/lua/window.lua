@@ -1,0 +1,70 @@
+-- window.lua: the sliding window of a breaker, packed into one string.
+--
+-- A bucket is 28 bytes: start_ms (6), ok, failed, slow, timed (4 each), latency_ms (6). The newest is the last. See
+-- core/window.py, which this translates.
+local BUCKET = '>I6I4I4I4I4I6'
+local BUCKET_SIZE = 28
+
+local function window_unpack(packed)
+  local buckets = {}
+  for at = 1, #packed, BUCKET_SIZE do
+    local start, ok, failed, slow, timed, latency = struct.unpack(BUCKET, packed, at)
+    buckets[#buckets + 1] = { start = start, ok = ok, failed = failed, slow = slow, timed = timed, latency = latency }
+  end
+  return buckets
+end
+
+local function window_pack(buckets)
+  local parts = {}
+  for at, bucket in ipairs(buckets) do
+    parts[at] = struct.pack(
+      BUCKET, bucket.start, bucket.ok, bucket.failed, bucket.slow, bucket.timed, bucket.latency
+    )
+  end
+  return table.concat(parts)
+end
+
+-- Drop what is too old, what lies in the future (the clock went back), or has another width.
+local function window_slide(breaker, policy, now)
+  if breaker.width_ms ~= policy.bucket_ms then
+    breaker.width_ms = policy.bucket_ms
+    breaker.buckets = {}
+    return
+  end
+  local buckets, kept = breaker.buckets, {}
+  local oldest = now - policy.window_ms
+  for _, bucket in ipairs(buckets) do
+    if bucket.start >= oldest and bucket.start <= now then
+      kept[#kept + 1] = bucket
+    end
+  end
+  if #kept ~= #buckets then
+    breaker.buckets = kept
+  end
+end
+
+local function window_add(breaker, now, ok, failed, slow, timed, latency)
+  local buckets = breaker.buckets
+  local newest = buckets[#buckets]
+  if not newest or now >= newest.start + breaker.width_ms then
+    newest = { start = now, ok = 0, failed = 0, slow = 0, timed = 0, latency = 0 }
+    buckets[#buckets + 1] = newest
+  end
+  newest.ok = newest.ok + ok
+  newest.failed = newest.failed + failed
+  newest.slow = newest.slow + slow
+  newest.timed = newest.timed + timed
+  newest.latency = newest.latency + latency
+end
+
+local function window_counts(breaker)
+  local counts = { ok = 0, failed = 0, slow = 0, timed = 0, latency = 0 }
+  for _, bucket in ipairs(breaker.buckets) do
+    counts.ok = counts.ok + bucket.ok
+    counts.failed = counts.failed + bucket.failed
+    counts.slow = counts.slow + bucket.slow
+    counts.timed = counts.timed + bucket.timed
+    counts.latency = counts.latency + bucket.latency
+  end
+  return counts
+end

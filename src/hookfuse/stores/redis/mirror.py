@@ -1,0 +1,156 @@
+"""What this process knows of the breakers of all shards, so that a healthy call asks nobody.
+
+A mirror holds only breakers that are not plainly closed. It is loaded from the shards' indexes and then follows their
+streams; a key that is not in it is closed. It answers for itself as long as it is fresh: loaded, and heard of within
+`max_staleness`. Whatever only the store may decide (a probe) it does not answer.
+
+Nothing here does I/O. Events of a stream come in order, so a shard's `position` is the newest generation of which
+this process has applied everything before it: that is what admissions carry. Replies to our own commands may run
+ahead of the stream; `_ahead` remembers them until it has caught up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from hookfuse.core.admission import Admission, Denial
+from hookfuse.core.bounds import milliseconds
+from hookfuse.core.policy import Policy
+from hookfuse.core.state import CLOSED, DISABLED, FORCED_CLOSED, FORCED_OPEN, NOT_FORCED, OPEN, explain, ramp_share
+from hookfuse.stores.redis.keys import Keys
+from hookfuse.stores.redis.wire import News
+
+
+class Mirror:
+    """Safe to use from several threads: what changes it holds a lock, what reads it needs none."""
+
+    def __init__(
+        self, keys: Keys, *, max_staleness: float = 2.0, server_clock: Callable[[], float] | None = None
+    ) -> None:
+        self._keys = keys
+        self._max_staleness = max_staleness
+        self._server_clock = server_clock or self._estimate
+        self._entries: dict[str, News] = {}
+        self._ahead: dict[str, int] = {}
+        self._offset = 0.0
+        self._fresh_until = 0.0
+        self._changing = threading.Lock()
+        self.positions = [0] * keys.shards
+
+    @property
+    def fresh(self) -> bool:
+        return time.monotonic() < self._fresh_until
+
+    def heard(self, now_ms: int | None = None) -> None:
+        """The store has been heard of, and says what time it is."""
+        now = time.monotonic()
+        self._fresh_until = now + self._max_staleness
+        if now_ms is not None:
+            self._offset = now_ms / 1000 - now
+
+    def _estimate(self) -> float:
+        # Monotonic time and an offset taken from replies: this machine's own clock may be wrong.
+        return time.monotonic() + self._offset
+
+    def distrust(self) -> None:
+        """Answer nothing until the store has been heard of again."""
+        self._fresh_until = 0.0
+
+    def load(self, positions: list[int], entries: Iterable[News]) -> None:
+        """Start anew from the indexes, which were read after the positions."""
+        with self._changing:
+            self.positions = positions
+            self._entries = {news.key: news for news in entries}
+            self._ahead = {}
+
+    def follow(self, shard: int, generation: int, news: News) -> bool:
+        """Apply an event of a shard's stream; False if it is an old one."""
+        with self._changing:
+            self.positions[shard] = max(self.positions[shard], generation)
+            ahead = self._ahead.get(news.key)
+            if ahead is not None and generation < ahead:
+                return False
+            self._ahead.pop(news.key, None)
+            self._apply(news)
+            return True
+
+    def learn(self, news: News) -> None:
+        """Apply what a reply to our own command says, before its event arrives."""
+        with self._changing:
+            if news.generation > self.positions[self._keys.shard(news.key)]:
+                self._ahead[news.key] = max(news.generation, self._ahead.get(news.key, 0))
+            self._apply(news)
+
+    def _apply(self, news: News) -> None:
+        known = self._entries.get(news.key)
+        if known is not None and known.generation > news.generation:
+            return
+        if news.plain:
+            self._entries.pop(news.key, None)
+        else:
+            self._entries[news.key] = news
+
+    def generation(self, key: str) -> int:
+        position = self.positions[self._keys.shard(key)]
+        return max(position, self._ahead.get(key, 0)) if self._ahead else position
+
+    def healthy(self, key: str) -> int | None:
+        if time.monotonic() >= self._fresh_until or key in self._entries:
+            return None
+        return self.generation(key)
+
+    def answer(self, key: str, policy: Policy) -> Admission | None:
+        """The answer, if this process may give it; None: ask the store."""
+        if not self.fresh:
+            return None
+        generation = self.generation(key)
+        news = self._entries.get(key)
+        if news is None:
+            return Admission(key, policy, generation)
+        now_ms = milliseconds(self._server_clock())
+        forced = news.override is not NOT_FORCED
+        if forced and news.override_until_ms is not None and now_ms >= news.override_until_ms:
+            return None
+        if news.override is FORCED_OPEN:
+            refused = _refuse(key, policy, generation, now_ms, news, Denial.FORCED_OPEN, news.override_until_ms)
+            refused.why = news.override_reason
+            return refused
+        if news.override is FORCED_CLOSED:
+            return Admission(key, policy, generation)
+        if not policy.enforced or news.changed_ms > now_ms:
+            return None
+        if news.state is CLOSED:
+            return self._answer_closed(key, policy, generation, now_ms, news)
+        if news.state is OPEN and news.probe_ms is not None and now_ms < news.probe_ms:
+            return _refuse(key, policy, generation, now_ms, news, Denial.OPEN, news.probe_ms)
+        if news.state is DISABLED and (news.probe_ms is None or now_ms < news.probe_ms):
+            return _refuse(key, policy, generation, now_ms, news, Denial.DISABLED, news.probe_ms)
+        return None
+
+    def _answer_closed(self, key: str, policy: Policy, generation: int, now_ms: int, news: News) -> Admission:
+        if now_ms < news.hold_ms:
+            return _refuse(key, policy, generation, now_ms, news, Denial.THROTTLED, news.hold_ms)
+        admission = Admission(key, policy, generation)
+        admission.at_ms = now_ms
+        admission.share = ramp_share(now_ms - news.changed_ms, policy.ramp_ms)
+        if admission.share == 1:
+            # Held no longer and grown to full: it is plainly closed, and nobody need say so.
+            with self._changing:
+                if self._entries.get(key) is news:
+                    del self._entries[key]
+        return admission
+
+
+def _refuse(
+    key: str, policy: Policy, generation: int, now_ms: int, news: News, denial: Denial, until_ms: int | None
+) -> Admission:
+    admission = Admission(key, policy, generation)
+    admission.allowed = False
+    admission.at_ms = now_ms
+    admission.state = news.state
+    admission.reason = denial
+    admission.wait_ms = None if until_ms is None else until_ms - now_ms
+    admission.why = explain(news.reason, news.numbers)
+    return admission

@@ -1,0 +1,110 @@
+"""Following the shards: load the indexes, then read the streams, for ever.
+
+`follow` yields raw Redis commands to run together and gets their replies; the faces only carry them. It ends by
+raising: `LostData` when the data is not the one it followed (a flush, another server) or the streams were trimmed
+past its place, so that everything must be loaded anew.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator
+from typing import Any, TypeAlias
+
+from hookfuse.errors import StoreError
+from hookfuse.stores.redis.scripts import Includes, script
+from hookfuse.stores.redis.verbs import Verbs, read_place
+
+BLOCK_MS = 1_500
+RETRY_SECONDS = 0.2
+FLUSH_SECONDS = 0.003
+_EVENTS_PER_READ = 1_000
+
+Raw: TypeAlias = tuple[Any, ...]
+Talk: TypeAlias = Generator[list[Raw], list[Any], None]
+
+
+class LostData(Exception):
+    """What was followed is no longer there."""
+
+
+def check_meta(verbs: Verbs) -> Talk:
+    """Write down the number of shards, or compare with what is written."""
+    meta, shards = verbs.keys.meta, verbs.keys.shards
+    _, _, stored = yield [
+        ("HSETNX", meta, "shards", shards),
+        ("HSETNX", meta, "life", uuid.uuid4().hex),
+        ("HGET", meta, "shards"),
+    ]
+    if int(stored) != shards:
+        raise StoreError(
+            f"This Redis holds breakers in {int(stored)} shards, and this process was told {shards}. "
+            f"Use shards={int(stored)}, or another prefix."
+        )
+
+
+class Follower:
+    """One life of a mirror: its place in every stream, kept over lost connections."""
+
+    def __init__(self, verbs: Verbs, includes: Includes) -> None:
+        self._verbs = verbs
+        self._pulse: Raw = ("EVAL", script("pulse", includes).source, 1, verbs.keys.meta)
+        self._streams = [verbs.keys.stream(shard) for shard in range(verbs.keys.shards)]
+        self._shards = {stream.encode(): shard for shard, stream in enumerate(self._streams)}
+        self._places: list[bytes] = []
+        self._life = b""
+        self._first = True
+
+    def follow(self) -> Talk:
+        verbs = self._verbs
+        yield from check_meta(verbs)
+        (pulse,) = yield [self._pulse]
+        if not self._places or pulse[1] != self._life or (yield from self._trimmed()):
+            yield from self._load(pulse)
+        while True:
+            pulse, events = yield [self._pulse, self._read()]
+            if pulse[1] != self._life:
+                raise LostData
+            verbs.mirror.heard(int(pulse[0]))
+            self._apply(events)
+            verbs.announcer.deliver()
+            verbs.settled = [read_place(place) for place in self._places]
+
+    def lose(self) -> None:
+        """Forget the places, so that everything is loaded anew."""
+        self._places = []
+
+    def _load(self, pulse: list[bytes]) -> Generator[list[Raw], list[Any], None]:
+        """Positions first, then the indexes: what changes in between is read again from the streams."""
+        tops = yield [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in self._streams]
+        indexes = yield [("HGETALL", self._verbs.keys.index(shard)) for shard in range(len(self._streams))]
+        self._places = [top[0][0] if top else b"0-0" for top in tops]
+        positions = [int(place.split(b"-")[0]) for place in self._places]
+        self._verbs.load(positions, indexes, first=self._first)
+        self._life = pulse[1]
+        self._first = False
+        self._verbs.settled = [read_place(place) for place in self._places]
+        self._verbs.mirror.heard(int(pulse[0]))
+
+    def _trimmed(self) -> Generator[list[Raw], list[Any], bool]:
+        """Whether a stream ends below our place, or has lost events after it."""
+        heads = yield [("XRANGE", stream, "-", "+", "COUNT", 1) for stream in self._streams]
+        tops = yield [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in self._streams]
+        for head, top, place in zip(heads, tops, self._places, strict=True):
+            mine = read_place(place)
+            if (read_place(top[0][0]) if top else (0, 0)) < mine:
+                return True
+            if head and (0, 0) != mine < read_place(head[0][0]):
+                return True
+        return False
+
+    def _read(self) -> Raw:
+        return ("XREAD", "COUNT", _EVENTS_PER_READ, "BLOCK", BLOCK_MS, "STREAMS", *self._streams, *self._places)
+
+    def _apply(self, events: Any) -> None:
+        for stream, entries in events.items() if isinstance(events, dict) else events or ():
+            shard = self._shards[stream]
+            for page in entries if isinstance(events, dict) else [entries]:
+                for place, fields in page:
+                    self._verbs.follow(shard, place, fields)
+                    self._places[shard] = place

@@ -1,0 +1,252 @@
+"""The Redis store for asyncio: one reader task per process, and what one tick of the loop asks goes out together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
+
+import redis
+import redis.asyncio
+
+from hookfuse.core.admission import Admission
+from hookfuse.core.outcome import Outcome
+from hookfuse.core.policy import Policy
+from hookfuse.core.state import Order, Snapshot, Transition
+from hookfuse.core.window import Counts
+from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
+from hookfuse.stores.redis.commands import Call, Command
+from hookfuse.stores.redis.connect import Settings, translated
+from hookfuse.stores.redis.scripts import script
+from hookfuse.stores.redis.tail import BLOCK_MS, FLUSH_SECONDS, RETRY_SECONDS, Follower, LostData, Raw, check_meta
+from hookfuse.stores.redis.verbs import Verb, Verbs
+from hookfuse.stores.redis.wire import Reply, read_reply
+from hookfuse.telemetry import Observer
+
+T = TypeVar("T")
+
+_BATCHED = frozenset({"admit", "record", "release", "oks"})
+
+
+class TaskSession:
+    """Breakers in Redis, for asyncio. It belongs to the event loop that first uses it."""
+
+    def __init__(self, settings: Settings, *, strict: bool) -> None:
+        self._settings = settings
+        self._verbs = Verbs(settings.keys, strict=strict, server_clock=settings.server_clock)
+        self.timer = self._verbs.timer
+        self._client = settings.async_client()
+        self._reader = settings.async_client(wait=BLOCK_MS / 1000)
+        self._checked = False
+        self._following: asyncio.Task[None] | None = None
+        self._flushing: asyncio.TimerHandle | None = None
+        self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
+        self._running: set[asyncio.Task[None]] = set()
+
+    def healthy(self, key: str) -> int | None:
+        return None if self._verbs.strict else self._verbs.mirror.healthy(key)
+
+    def refusal(self, key: str, policy: Policy) -> BreakerOpen | None:
+        if self._verbs.strict:
+            return None
+        known = self._verbs.mirror.answer(key, policy)
+        return known.refusal() if known is not None and not known.allowed else None
+
+    def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
+        self._buffer(key, policy, generation, (self.timer() - started) * 1000)
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        unsubscribe = self._verbs.announcer.subscribe(observer)
+        self._follow_soon()
+        return unsubscribe
+
+    async def admit(self, key: str, policy: Policy) -> Admission:
+        await self._start()
+        return await self._drive(self._verbs.admit(key, policy))
+
+    async def record(
+        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+    ) -> Transition | None:
+        if self._verbs.buffers(admission, outcome):
+            latency_ms = -1.0 if latency is None else latency * 1000
+            self._buffer(admission.key, admission.policy, admission.generation, latency_ms)
+            return None
+        return await self._drive(self._verbs.record(admission, outcome, latency, error))
+
+    async def release(self, admission: Admission) -> None:
+        await self._drive(self._verbs.release(admission))
+
+    async def force(
+        self, key: str, policy: Policy, order: Order, *, reason: str, until: float | None, actor: str
+    ) -> Transition | None:
+        await self._start()
+        return await self._drive(self._verbs.force(key, policy, order, reason, until, actor))
+
+    async def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:
+        await self._start()
+        await self.flush()
+        return await self._drive(self._verbs.evaluate(key, policy, tally))
+
+    async def inspect(self, key: str, policy: Policy) -> Snapshot:
+        await self._start()
+        await self.flush()
+        return self._verbs.read_snapshot(key, policy, await self._run(self._verbs.commands.inspect(key)))
+
+    async def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
+        await self._start()
+        for shard in range(self._settings.keys.shards):
+            with translated("listing breakers"):
+                keys: list[Any] = list(await self._client.hkeys(self._settings.keys.index(shard)))
+            for key in keys:
+                name = key.decode()
+                found = await self.inspect(name, policy_for(name))
+                if not found.healthy:
+                    yield found
+
+    async def flush(self) -> None:
+        """Tell the store what is buffered, now."""
+        waiting = self._verbs.outbox.take_all()
+        if waiting:
+            await self._send(waiting)
+
+    async def catch_up(self, seconds: float = 2.0) -> None:
+        """Wait until this process has heard of everything that happened so far."""
+        await self._start()
+        await self.flush()
+        keys = self._settings.keys
+        with translated("reading the streams"):
+            pipe = self._client.pipeline(transaction=False)
+            for shard in range(keys.shards):
+                pipe.xrevrange(keys.stream(shard), count=1)
+            tops = await pipe.execute()
+        deadline = time.monotonic() + seconds
+        while not self._verbs.has_reached(tops):
+            if time.monotonic() > deadline:
+                raise StoreUnavailable("The streams of Redis could not be followed in time.")
+            await asyncio.sleep(0.0005)
+
+    async def close(self) -> None:
+        """Flush, and end the reader."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+        try:
+            if self._checked:
+                await self.flush()
+        finally:
+            while self._following is not None and not self._following.done():
+                # Again and again, because a cancel can get lost in the driver.
+                self._following.cancel()
+                await asyncio.wait([self._following], timeout=0.05)
+            await asyncio.gather(*self._running, return_exceptions=True)
+            await self._client.aclose()
+            await self._reader.aclose()
+
+    async def _start(self) -> None:
+        if not self._checked:
+            await self._talk(self._client, check_meta(self._verbs))
+            self._checked = True
+        self._follow_soon()
+
+    def _follow_soon(self) -> None:
+        if self._following is None:
+            self._following = asyncio.get_running_loop().create_task(self._follow(), name="hookfuse-redis-reader")
+
+    def _buffer(self, key: str, policy: Policy, generation: int, latency_ms: float) -> None:
+        self._verbs.outbox.add(key, policy, generation, latency_ms)
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self._flushing = None
+        self._spawn(self._flush_quietly())
+
+    async def _flush_quietly(self) -> None:
+        try:
+            await self.flush()
+        except StoreError:
+            # Maybe lost, never doubled: an outcome that timed out is not sent again.
+            self._verbs.mirror.distrust()
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _drive(self, verb: Verb[T]) -> T:
+        try:
+            commands = next(verb)
+            while True:
+                commands = verb.send(await self._send(commands))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    async def _send(self, commands: Sequence[Command]) -> list[Reply]:
+        """Put commands to those of the same tick; force and evaluate go alone."""
+        if any(command.verb not in _BATCHED for command in commands):
+            made = self._verbs.commands
+            return [read_reply(each.key, await self._run(made.alone(each))) for each in commands]
+        loop = asyncio.get_running_loop()
+        if not self._asked:
+            loop.call_soon(self._ask_soon)
+        futures: list[asyncio.Future[Reply]] = [loop.create_future() for _ in commands]
+        self._asked += zip(commands, futures, strict=True)
+        return await asyncio.gather(*futures) if len(futures) > 1 else [await futures[0]]
+
+    def _ask_soon(self) -> None:
+        asked, self._asked = self._asked, []
+        self._spawn(self._ask(asked))
+
+    async def _ask(self, asked: list[tuple[Command, asyncio.Future[Reply]]]) -> None:
+        waiting = {id(command): future for command, future in asked}
+        calls = list(self._verbs.commands.batches([command for command, _ in asked]))
+        results = await asyncio.gather(*(self._run(call) for call in calls), return_exceptions=True)
+        for call, result in zip(calls, results, strict=True):
+            for place, command in enumerate(call.commands):
+                future = waiting[id(command)]
+                if isinstance(result, BaseException):
+                    if not future.done():
+                        future.set_exception(result)
+                    continue
+                reply = read_reply(command.key, result[place])
+                # Before anyone goes on, this process knows what its own commands changed.
+                self._verbs.learn(reply)
+                if not future.done():
+                    future.set_result(reply)
+
+    async def _run(self, call: Call) -> Any:
+        known = script(call.script, self._settings.includes)
+        arguments: list[Any] = [len(call.keys), *call.keys, *call.args]
+        with translated(f"running {call.script}"):
+            async with asyncio.timeout(self._settings.deadline):
+                try:
+                    return await self._client.evalsha(known.sha, *arguments)
+                except redis.exceptions.NoScriptError:
+                    # Sending the source runs it at once, so no flush of the scripts can come between.
+                    return await self._client.eval(known.source, *arguments)
+
+    async def _talk(self, client: redis.asyncio.Redis, talk: Any) -> None:
+        """Carry raw commands and replies until the talk ends."""
+        try:
+            requests: list[Raw] = next(talk)
+            while True:
+                with translated("following the streams"):
+                    pipe = client.pipeline(transaction=False)
+                    for request in requests:
+                        pipe.execute_command(*request)
+                    replies = await pipe.execute()
+                requests = talk.send(replies)
+        except StopIteration:
+            return
+
+    async def _follow(self) -> None:
+        follower = Follower(self._verbs, self._settings.includes)
+        while True:
+            try:
+                await self._talk(self._reader, follower.follow())
+            except LostData:
+                follower.lose()
+            except StoreError:
+                self._verbs.mirror.distrust()
+                await asyncio.sleep(RETRY_SECONDS)

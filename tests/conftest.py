@@ -1,0 +1,38 @@
+"""Servers that tests share: started when the first test needs one, ended with the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from tests.servers.redis import running
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    with running("redis") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[str]:
+    with running("valkey") as url:
+        yield url
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """A Redis with nothing in it."""
+    with redis.Redis.from_url(redis_server) as client:
+        client.flushall()
+    return redis_server
+
+
+@pytest.fixture
+def valkey_url(valkey_server: str) -> str:
+    """A Valkey with nothing in it."""
+    with redis.Redis.from_url(valkey_server) as client:
+        client.flushall()
+    return valkey_server

