@@ -65,6 +65,9 @@ class MemoryStore:
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         return self._announcer.subscribe(observer)
 
+    def catch_up(self) -> None:
+        """There is no delay to wait for."""
+
     def close(self) -> None:
         """Nothing to flush; the store stays usable by others."""
 
@@ -183,6 +186,23 @@ class MemoryStore:
         self._announcer.deliver()
         return tuple(step.made)
 
+    def knows(self, key: str) -> bool:
+        return key in self._breakers
+
+    def adopt(self, refusal: Admission) -> None:
+        """Begin a breaker where a refusal of another store left off."""
+        with self._lock:
+            now_ms = self._now_ms()
+            step = Step(Breaker(refusal.key, refusal.policy.bucket_ms), refusal.policy, now_ms, self._sequence)
+            step.adopt(refusal)
+            self._keep(step)
+
+    def forget(self, key: str) -> None:
+        """Drop a breaker; its place in the order of expiries finds nothing and goes too."""
+        with self._lock:
+            self._breakers.pop(key, None)
+            self._unhealthy.pop(key, None)
+
     def inspect(self, key: str, policy: Policy) -> Snapshot:
         with self._lock:
             now_ms = self._now_ms()
@@ -280,6 +300,9 @@ class _AsyncSession:
     async def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
         for found in self._store.unhealthy(policy_for):
             yield found
+
+    async def catch_up(self) -> None:
+        self._store.catch_up()
 
     async def close(self) -> None:
         self._store.close()

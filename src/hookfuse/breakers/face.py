@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Generator
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from hookfuse.core.admission import Admission
@@ -17,11 +18,12 @@ from hookfuse.core.state import Order
 from hookfuse.core.window import Counts
 from hookfuse.errors import InvalidInput
 from hookfuse.local import MemoryStore
-from hookfuse.ports import BreakerStore, Consistency, HotPath
+from hookfuse.ports import BreakerStore, HotPath
 from hookfuse.telemetry import Observer
 
 S = TypeVar("S", bound=HotPath)
 T = TypeVar("T")
+C = TypeVar("C", bound=StrEnum)
 
 PolicyFor: TypeAlias = Callable[[str], Policy | None]
 KeyOf: TypeAlias = Callable[..., str]
@@ -60,6 +62,11 @@ class Face(Generic[S, T]):
         if not isinstance(found, Policy):
             raise InvalidInput(f"policy_for({key!r}) must return a Policy or None, got {found!r}.")
         return found
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store is away, so that breakers are not shared."""
+        return bool(getattr(getattr(self._session, "outage", None), "degraded", False))
 
     def subscribe(self, observer: Observer) -> Subscription:
         """Call `observer(transition)` for each transition, once per process, in order."""
@@ -156,11 +163,12 @@ def check_store(store: BreakerStore | None) -> BreakerStore:
     return store
 
 
-def check_consistency(consistency: str) -> Consistency:
+def check_choice(name: str, choices: type[C], given: str) -> C:
     try:
-        return Consistency(consistency)
+        return choices(given)
     except ValueError:
-        raise InvalidInput(f'consistency must be "mirror" or "strict", got {consistency!r}.') from None
+        words = " or ".join(f'"{choice}"' for choice in choices)
+        raise InvalidInput(f"{name} must be {words}, got {given!r}.") from None
 
 
 def check_report(outcome: Outcome, latency: Duration | None, error: BaseException | str | None) -> float | None:

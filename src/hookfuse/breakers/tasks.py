@@ -7,8 +7,9 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
-from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_consistency, check_protect, check_store, check_tally
+from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_choice, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import AsyncGuard
+from hookfuse.breakers.outage import AsyncSafeSession, OutageChoice
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
 from hookfuse.core.keys import check_key
@@ -17,7 +18,8 @@ from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
-from hookfuse.ports import AsyncBreakerSession, BreakerStore
+from hookfuse.local import MemoryStore
+from hookfuse.ports import AsyncBreakerSession, BreakerStore, Consistency
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,10 +41,15 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         policy: Policy | None = None,
         policy_for: PolicyFor | None = None,
         classify: Classify = classify_exception,
+        outage: Literal["local", "allow", "deny"] = "local",
         consistency: Literal["mirror", "strict"] = "mirror",
     ) -> None:
-        session = check_store(store).async_session(check_consistency(consistency))
-        super().__init__(session, policy, policy_for, classify)
+        choice = check_choice("outage", OutageChoice, outage)
+        store = check_store(store)
+        session = store.async_session(check_choice("consistency", Consistency, consistency))
+        # This process's own memory cannot be out of reach.
+        safe = session if isinstance(store, MemoryStore) else AsyncSafeSession(session, choice)
+        super().__init__(safe, policy, policy_for, classify)
 
     def guard(self, key: str, *, classify: Classify | None = None) -> AsyncGuard:
         """Guard a block; see `Breakers.guard`. A timeout around the block is a cancel, one inside a failure."""

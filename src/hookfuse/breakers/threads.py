@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
-from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_consistency, check_protect, check_store, check_tally
+from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_choice, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import Guard
+from hookfuse.breakers.outage import OutageChoice, SafeSession
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
 from hookfuse.core.keys import check_key
@@ -15,7 +16,8 @@ from hookfuse.core.outcome import Classify, Outcome, classify_exception
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
-from hookfuse.ports import BreakerSession, BreakerStore
+from hookfuse.local import MemoryStore
+from hookfuse.ports import BreakerSession, BreakerStore, Consistency
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,10 +39,15 @@ class Breakers(Face[BreakerSession, Transition | None]):
         policy: Policy | None = None,
         policy_for: PolicyFor | None = None,
         classify: Classify = classify_exception,
+        outage: Literal["local", "allow", "deny"] = "local",
         consistency: Literal["mirror", "strict"] = "mirror",
     ) -> None:
-        session = check_store(store).session(check_consistency(consistency))
-        super().__init__(session, policy, policy_for, classify)
+        choice = check_choice("outage", OutageChoice, outage)
+        store = check_store(store)
+        session = store.session(check_choice("consistency", Consistency, consistency))
+        # This process's own memory cannot be out of reach.
+        safe = session if isinstance(store, MemoryStore) else SafeSession(session, choice)
+        super().__init__(safe, policy, policy_for, classify)
 
     def guard(self, key: str, *, classify: Classify | None = None) -> Guard:
         """Guard a block. No exception: OK; an Exception: what `classify` says; a cancel: given back."""

@@ -197,6 +197,23 @@ class Step:
         elif breaker.state is DISABLED and self._probe_due():
             self._half_open("reenabled")
 
+    def adopt(self, refusal: Admission) -> None:
+        """Begin where a refusal of another store left off; what was half open there may be probed here at once."""
+        breaker = self.breaker
+        until_ms = None if refusal.wait_ms is None else self.now_ms + refusal.wait_ms
+        breaker.reason = refusal.why
+        breaker.generation = self.sequence.take(self.now_ms)
+        breaker.changed_ms = self.now_ms
+        if refusal.reason is Denial.FORCED_OPEN:
+            breaker.override, breaker.override_until_ms = FORCED_OPEN, until_ms
+            breaker.override_reason = refusal.why
+        elif refusal.reason is Denial.THROTTLED:
+            breaker.hold_ms = until_ms or 0
+        else:
+            breaker.state = DISABLED if refusal.reason is Denial.DISABLED else OPEN
+            breaker.opened_ms, breaker.probe_ms = self.now_ms, until_ms
+        self._keep()
+
     def _allow(self) -> Admission:
         breaker, policy = self.breaker, self.policy
         admission = Admission(breaker.key, policy, self.sequence.last)

@@ -103,8 +103,18 @@ class Mirror:
 
     def answer(self, key: str, policy: Policy) -> Admission | None:
         """The answer, if this process may give it; None: ask the store."""
-        if not self.fresh:
-            return None
+        return self._answer(key, policy) if self.fresh else None
+
+    def last_known(self, key: str, policy: Policy) -> Admission:
+        """The answer by what was last heard, however long ago; a probe that is due is refused until now."""
+        known = self._answer(key, policy)
+        if known is not None:
+            return known
+        now_ms = milliseconds(self._server_clock())
+        news = self._entries.get(key) or News(key, 0)
+        return _refuse(key, policy, self.generation(key), now_ms, news, Denial.OPEN, now_ms)
+
+    def _answer(self, key: str, policy: Policy) -> Admission | None:
         generation = self.generation(key)
         news = self._entries.get(key)
         if news is None:

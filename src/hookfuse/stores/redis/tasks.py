@@ -53,6 +53,9 @@ class TaskSession:
         known = self._verbs.mirror.answer(key, policy)
         return known.refusal() if known is not None and not known.allowed else None
 
+    def last_known(self, key: str, policy: Policy) -> Admission:
+        return self._verbs.mirror.last_known(key, policy)
+
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         self._buffer(key, policy, generation, (self.timer() - started) * 1000)
 

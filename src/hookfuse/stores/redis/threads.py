@@ -56,6 +56,9 @@ class ThreadSession:
         known = self._verbs.mirror.answer(key, policy)
         return known.refusal() if known is not None and not known.allowed else None
 
+    def last_known(self, key: str, policy: Policy) -> Admission:
+        return self._verbs.mirror.last_known(key, policy)
+
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         latency_ms = (self.timer() - started) * 1000
         lock = self._lock

@@ -41,7 +41,7 @@ class InThreads:
         return run
 
     def catch_up(self) -> None:
-        getattr(self._breakers._session, "catch_up", _nothing)()
+        self._breakers._session.catch_up()
 
     def close(self) -> None:
         self._breakers.close()
@@ -76,17 +76,11 @@ class InTasks:
         self._runner.run(self._catch_up())
 
     async def _catch_up(self) -> None:
-        caught_up = getattr(self._breakers._session, "catch_up", _nothing)()
-        if inspect.isawaitable(caught_up):
-            await caught_up
+        await self._breakers._session.catch_up()
 
     def close(self) -> None:
         self._runner.run(self._breakers.close())
         self._runner.close()
-
-
-def _nothing() -> None:
-    """Stores without a delay have nothing to catch up with."""
 
 
 FACES: dict[str, Callable[..., Any]] = {"threads": InThreads, "tasks": InTasks}

@@ -1,0 +1,322 @@
+"""What happens when the store cannot be reached. This choice is made here and nowhere else.
+
+    "local"   breakers of this process carry on, beginning with what this process knew (the default)
+    "allow"   every call passes
+    "deny"    every call is refused
+
+Never silently closed: such an admission says `degraded`, a log line tells the beginning and the end, and
+`breakers.degraded` says it as long as it lasts. The store has a breaker of its own, so that a dead one is asked by one
+call now and then, not by every call. Outcomes of degraded calls stay in this process; one that the store may have
+missed is not sent again: maybe lost, never doubled. When the store is back, keys that are open here stay refused until
+their probe is due here; then the store decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from enum import StrEnum
+
+from hookfuse.core.admission import Admission, Denial
+from hookfuse.core.outcome import OK, Outcome
+from hookfuse.core.policy import Policy
+from hookfuse.core.rules import Streak
+from hookfuse.core.state import Order, Snapshot, State, Transition
+from hookfuse.core.window import Counts
+from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.local import MemoryStore
+from hookfuse.ports import AsyncBreakerSession, BreakerSession, HotPath
+from hookfuse.telemetry import Observer
+
+_log = logging.getLogger("hookfuse")
+_STORE = "store"
+_STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=2, jitter=0.1, probe_lease=1)
+
+
+class OutageChoice(StrEnum):
+    LOCAL = "local"
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class Outage:
+    """Knows whether the store is to be asked, and answers in its place. Nothing here waits."""
+
+    def __init__(self, choice: OutageChoice, session: HotPath) -> None:
+        self.degraded = False
+        self._choice = choice
+        self._session = session
+        self._met = False
+        self._local = MemoryStore()
+        self._own = MemoryStore()
+
+    def ask(self) -> Admission | None:
+        """Leave to ask the store; None while it is thought to be away."""
+        admission = self._own.admit(_STORE, _STORE_POLICY)
+        return admission if admission.allowed else None
+
+    def answered(self, leave: Admission) -> None:
+        self._met = True
+        if self.degraded or leave.probe:
+            self._own.record(leave, Outcome.OK, None, None)
+        if self.degraded:
+            self.degraded = False
+            _log.warning("The breaker store is back; its breakers are shared again.")
+
+    def reported(self, leave: Admission, admission: Admission, outcome: Outcome) -> None:
+        """A report was taken; that of a plain success may only have been buffered, and proves nothing."""
+        if outcome.kind is OK and admission.token is None:
+            self._own.release(leave)
+        else:
+            self.answered(leave)
+
+    def failed(self, leave: Admission, error: StoreError) -> None:
+        """The store did not answer, or not this question. Raises what only a person can mend."""
+        if not isinstance(error, StoreUnavailable):
+            self._own.release(leave)
+            if not self._met:
+                raise error
+            _log.warning("%s This call is answered by this process alone.", error)
+            return
+        self._own.record(leave, Outcome.FAILURE, None, error)
+        if not self.degraded:
+            self.degraded = True
+            _log.warning("%s Until it is back, breakers are not shared: outage=%r.", error, str(self._choice))
+
+    def refused(self, key: str, policy: Policy) -> Admission | None:
+        """A refusal that outlives the outage: a key that is open here, until its probe is due here."""
+        if self._choice is not OutageChoice.LOCAL or not self._local.knows(key):
+            return None
+        seen = self._local.inspect(key, policy)
+        if seen.state is State.OPEN and seen.probe_at is not None and self._local.timer() < seen.probe_at:
+            return self._degrade(self._local.admit(key, policy))
+        if not self.degraded:
+            self._local.forget(key)
+        return None
+
+    def admit(self, key: str, policy: Policy) -> Admission:
+        """The answer in the store's place."""
+        if self._choice is OutageChoice.DENY:
+            admission = Admission(key, policy, 0)
+            admission.allowed = False
+            admission.reason = Denial.STORE_UNAVAILABLE
+            admission.why = "the breaker store cannot be reached"
+            admission.wait_ms = self._own.admit(_STORE, _STORE_POLICY).wait_ms or 0
+            admission.at_ms = int(self._own.timer() * 1000)
+            return self._degrade(admission)
+        if self._choice is OutageChoice.LOCAL:
+            if not self._local.knows(key):
+                known = self._last_known(key, policy)
+                if known is not None and not known.allowed:
+                    self._local.adopt(known)
+            return self._degrade(self._local.admit(key, policy))
+        return self._degrade(Admission(key, policy, 0))
+
+    def record(
+        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+    ) -> Transition | None:
+        """Learn from an outcome that the store will not hear of."""
+        if self._choice is not OutageChoice.LOCAL:
+            return None
+        if not admission.degraded:
+            # Of the store's own admission only the outcome counts here: its lease and generation are not ours.
+            admission = self._local.admit(admission.key, admission.policy)
+            if not admission.allowed:
+                return None
+        return self._local.record(admission, outcome, latency, error)
+
+    def release(self, admission: Admission) -> None:
+        self._local.release(admission)
+
+    def inspect(self, key: str, policy: Policy) -> Snapshot:
+        return self._local.inspect(key, policy)
+
+    def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]:
+        return self._local.unhealthy(policy_for)
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        return self._local.subscribe(observer)
+
+    def _last_known(self, key: str, policy: Policy) -> Admission | None:
+        last_known: Callable[[str, Policy], Admission | None] | None = getattr(self._session, "last_known", None)
+        return last_known(key, policy) if last_known is not None else None
+
+    def _degrade(self, admission: Admission) -> Admission:
+        admission.degraded = True
+        return admission
+
+
+class _SafeHotPath:
+    """The hot path is the store's own: it answers only while it is sure."""
+
+    def __init__(self, session: HotPath, outage: Outage) -> None:
+        self.outage = outage
+        self.timer = session.timer
+        self.healthy = session.healthy
+        self.refusal = session.refusal
+        self.succeeded = session.succeeded
+        self._hot = session
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        ends = (self._hot.subscribe(observer), self.outage.subscribe(observer))
+
+        def unsubscribe() -> None:
+            for end in ends:
+                end()
+
+        return unsubscribe
+
+
+class SafeSession(_SafeHotPath):
+    """A session that survives the loss of its store, for threads."""
+
+    def __init__(self, session: BreakerSession, choice: OutageChoice) -> None:
+        super().__init__(session, Outage(choice, session))
+        self._session = session
+
+    def admit(self, key: str, policy: Policy) -> Admission:
+        outage = self.outage
+        refused = outage.refused(key, policy)
+        if refused is not None:
+            return refused
+        leave = outage.ask()
+        if leave is not None:
+            try:
+                admission = self._session.admit(key, policy)
+            except StoreError as error:
+                outage.failed(leave, error)
+            else:
+                outage.answered(leave)
+                return admission
+        return outage.admit(key, policy)
+
+    def record(
+        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+    ) -> Transition | None:
+        leave = None if admission.degraded else self.outage.ask()
+        if leave is not None:
+            try:
+                transition = self._session.record(admission, outcome, latency, error)
+            except StoreError as lost:
+                self.outage.failed(leave, lost)
+            else:
+                self.outage.reported(leave, admission, outcome)
+                return transition
+        return self.outage.record(admission, outcome, latency, error)
+
+    def release(self, admission: Admission) -> None:
+        leave = None if admission.degraded else self.outage.ask()
+        if leave is not None:
+            try:
+                self._session.release(admission)
+            except StoreError as lost:
+                self.outage.failed(leave, lost)
+            else:
+                self.outage.answered(leave)
+        elif admission.degraded:
+            self.outage.release(admission)
+
+    # What a person asks for must be answered by the store, or say that it is not there.
+
+    def force(
+        self, key: str, policy: Policy, order: Order, *, reason: str, until: float | None, actor: str
+    ) -> Transition | None:
+        return self._session.force(key, policy, order, reason=reason, until=until, actor=actor)
+
+    def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:
+        return self._session.evaluate(key, policy, tally)
+
+    def inspect(self, key: str, policy: Policy) -> Snapshot:
+        try:
+            return self._session.inspect(key, policy)
+        except StoreUnavailable:
+            return self.outage.inspect(key, policy)
+
+    def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]:
+        if self.outage.degraded:
+            return self.outage.unhealthy(policy_for)
+        return self._session.unhealthy(policy_for)
+
+    def catch_up(self) -> None:
+        self._session.catch_up()
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class AsyncSafeSession(_SafeHotPath):
+    """A session that survives the loss of its store, for asyncio."""
+
+    def __init__(self, session: AsyncBreakerSession, choice: OutageChoice) -> None:
+        super().__init__(session, Outage(choice, session))
+        self._session = session
+
+    async def admit(self, key: str, policy: Policy) -> Admission:
+        outage = self.outage
+        refused = outage.refused(key, policy)
+        if refused is not None:
+            return refused
+        leave = outage.ask()
+        if leave is not None:
+            try:
+                admission = await self._session.admit(key, policy)
+            except StoreError as error:
+                outage.failed(leave, error)
+            else:
+                outage.answered(leave)
+                return admission
+        return outage.admit(key, policy)
+
+    async def record(
+        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+    ) -> Transition | None:
+        leave = None if admission.degraded else self.outage.ask()
+        if leave is not None:
+            try:
+                transition = await self._session.record(admission, outcome, latency, error)
+            except StoreError as lost:
+                self.outage.failed(leave, lost)
+            else:
+                self.outage.reported(leave, admission, outcome)
+                return transition
+        return self.outage.record(admission, outcome, latency, error)
+
+    async def release(self, admission: Admission) -> None:
+        leave = None if admission.degraded else self.outage.ask()
+        if leave is not None:
+            try:
+                await self._session.release(admission)
+            except StoreError as lost:
+                self.outage.failed(leave, lost)
+            else:
+                self.outage.answered(leave)
+        elif admission.degraded:
+            self.outage.release(admission)
+
+    async def force(
+        self, key: str, policy: Policy, order: Order, *, reason: str, until: float | None, actor: str
+    ) -> Transition | None:
+        return await self._session.force(key, policy, order, reason=reason, until=until, actor=actor)
+
+    async def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:
+        return await self._session.evaluate(key, policy, tally)
+
+    async def inspect(self, key: str, policy: Policy) -> Snapshot:
+        try:
+            return await self._session.inspect(key, policy)
+        except StoreUnavailable:
+            return self.outage.inspect(key, policy)
+
+    async def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
+        if self.outage.degraded:
+            for found in self.outage.unhealthy(policy_for):
+                yield found
+            return
+        async for found in self._session.unhealthy(policy_for):
+            yield found
+
+    async def catch_up(self) -> None:
+        await self._session.catch_up()
+
+    async def close(self) -> None:
+        await self._session.close()
