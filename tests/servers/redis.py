@@ -52,40 +52,73 @@ def _from_system(name: str) -> str | None:
     return shutil.which(name)
 
 
+class Server:
+    """A server of our own, on a socket in a folder of its own; may be stopped and started again, empty."""
+
+    def __init__(self, kind: str, *options: str) -> None:
+        binary = find_binary(kind)
+        if binary is None:
+            message = f"no {kind}-server was found, and none could be installed"
+            if os.environ.get("CI"):
+                pytest.fail(message)
+            pytest.skip(message)
+        self._folder = tempfile.TemporaryDirectory(prefix=f"hookfuse-{kind}-")
+        self._process: subprocess.Popen[bytes] | None = None
+        socket = f"{self._folder.name}/s"
+        self.url = f"unix://{socket}"
+        self._command = [
+            binary,
+            "--port",
+            "0",
+            "--unixsocket",
+            socket,
+            "--save",
+            "",
+            "--dir",
+            self._folder.name,
+            *options,
+        ]
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + _STARTS_WITHIN
+        with redis.Redis.from_url(self.url) as client:
+            while self._process.poll() is None and time.monotonic() < deadline:
+                try:
+                    client.ping()
+                    return
+                except redis.exceptions.AuthenticationError:
+                    return
+                except redis.exceptions.RedisError:
+                    time.sleep(0.01)
+        pytest.fail("the server did not start")
+
+    def stop(self) -> None:
+        """Kill it, as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def remove(self) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+
 @contextmanager
 def running(kind: str, *options: str) -> Iterator[str]:
-    """A server of its own; yields its URL."""
+    """A server; yields its URL."""
     given = os.environ.get(f"HOOKFUSE_TEST_{kind.upper()}_URL")
     if given and not options:
         yield given
         return
-    binary = find_binary(kind)
-    if binary is None:
-        message = f"no {kind}-server was found, and none could be installed"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    with tempfile.TemporaryDirectory(prefix=f"hookfuse-{kind}-") as folder:
-        socket = f"{folder}/s"
-        settings = ["--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", folder]
-        with subprocess.Popen(
-            [binary, *settings, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as server:
-            try:
-                url = f"unix://{socket}"
-                _wait_for(url, server)
-                yield url
-            finally:
-                server.kill()
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _STARTS_WITHIN
-    with redis.Redis.from_url(url) as client:
-        while server.poll() is None and time.monotonic() < deadline:
-            try:
-                client.ping()
-                return
-            except redis.exceptions.RedisError:
-                time.sleep(0.01)
-    pytest.fail("the server did not start")
+    server = Server(kind, *options)
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.remove()

@@ -79,7 +79,7 @@ def translated(doing: str) -> Iterator[None]:
     try:
         yield
     except (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError) as error:
-        raise StoreError(f"Redis refused the user or password while {doing}: {error}.") from error
+        raise StoreError(f"Redis refused the user or password while {doing}: {_text(error)}.") from error
     except (
         redis.exceptions.ConnectionError,
         redis.exceptions.TimeoutError,
@@ -91,8 +91,10 @@ def translated(doing: str) -> Iterator[None]:
         redis.exceptions.ClusterDownError,
         redis.exceptions.MasterDownError,
     ) as error:
-        raise StoreUnavailable(
-            f"Redis is not available while {doing}: {str(error) or type(error).__name__}."
-        ) from error
+        raise StoreUnavailable(f"Redis is not available while {doing}: {_text(error)}.") from error
     except redis.exceptions.RedisError as error:
-        raise StoreError(f"Redis could not be used while {doing}: {error}.") from error
+        raise StoreError(f"Redis could not be used while {doing}: {_text(error)}.") from error
+
+
+def _text(error: Exception) -> str:
+    return str(error).rstrip(".") or type(error).__name__

@@ -142,8 +142,8 @@ class TaskSession:
                 self._following.cancel()
                 await asyncio.wait([self._following], timeout=0.05)
             await asyncio.gather(*self._running, return_exceptions=True)
-            await self._client.aclose()
-            await self._reader.aclose()
+            for client in (self._client, self._reader):
+                await client.connection_pool.disconnect()
 
     async def _start(self) -> None:
         if not self._checked:

@@ -154,8 +154,8 @@ class ThreadSession:
             self._reader.connection_pool.disconnect()
             for thread in self._threads:
                 thread.join(timeout=5)
-            self._client.close()
-            self._reader.close()
+            for client in (self._client, self._reader):
+                client.connection_pool.disconnect()
 
     def _start(self) -> None:
         if self._threads:
