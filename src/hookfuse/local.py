@@ -125,7 +125,7 @@ class MemoryStore:
                 return Admission(key, policy, self._sequence.last)
             step = Step(breaker, policy, now_ms, self._sequence)
             admission = step.admit(str(next(self._tokens)))
-            if admission.probe:
+            if admission.probe or step.made:
                 self._keep(step)
         self._announcer.deliver()
         return admission

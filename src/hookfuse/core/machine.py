@@ -64,6 +64,8 @@ class Step:
         self.now_ms = now_ms
         self.sequence = sequence
         self.made: list[Transition] = []
+        if breaker.changed_ms > now_ms:
+            self._go_back()
         if breaker.override_until_ms is not None and now_ms >= breaker.override_until_ms:
             self._unforce("override_ended", "breaker")
 
@@ -76,7 +78,7 @@ class Step:
             return self._allow()
         state = breaker.state
         if state is CLOSED:
-            if self.now_ms < breaker.hold_ms <= self.now_ms + HOLD_MAX_MS:
+            if self._held():
                 return self._deny(Denial.THROTTLED, breaker.hold_ms)
             return self._allow()
         if state is OPEN:
@@ -92,7 +94,7 @@ class Step:
                 return self._deny(Denial.PROBING, breaker.probe_ms)
             self._drop_lost_leases()
             if len(breaker.leases) >= self.policy.probes:
-                return self._deny(Denial.PROBING, min(breaker.leases.values()))
+                return self._deny(Denial.PROBING, sorted(breaker.leases.values())[-self.policy.probes])
         else:
             assert_never(state)
         return self._grant(token)
@@ -112,7 +114,8 @@ class Step:
         if outcome.kind is IGNORED:
             self.release(token)
             return
-        slow = latency_ms is not None and latency_ms >= self.policy.slow_ms
+        judged = outcome.kind is not THROTTLED
+        slow = judged and latency_ms is not None and latency_ms >= self.policy.slow_ms
         breaker.total_ok += outcome.kind is OK
         breaker.total_failed += outcome.kind is FAILURE
         breaker.total_slow += slow
@@ -120,11 +123,12 @@ class Step:
         newest = generation >= breaker.generation and breaker.override is NOT_FORCED
         if newest and breaker.state is CLOSED:
             if outcome.kind is THROTTLED:
-                breaker.hold_ms = max(breaker.hold_ms, self.now_ms + outcome.hold_ms)
+                held_ms = breaker.hold_ms if self._held() else 0
+                breaker.hold_ms = max(held_ms, self.now_ms + outcome.hold_ms)
             else:
                 self._count(outcome, slow, latency_ms, failure)
                 if self.policy.inline and (self.policy.judges_latency or breaker.window.has_failed):
-                    self._judge(breaker.window.counts(), draw)
+                    self._judge(breaker.window.counts(), breaker.streak, draw)
         elif newest and breaker.state is HALF_OPEN:
             self._drop_lost_leases()
             if token is not None and breaker.leases.pop(token, None) is not None:
@@ -188,10 +192,11 @@ class Step:
                 numbers = {"ok": sample.ok, "calls": sample.calls, "limit": policy.close_rate}
                 self._close("sample_recovered", numbers)
             elif sample.calls:
-                self._judge(sample, draw)
+                # The streak that opened it is over; of a sample it is known only if nothing succeeded.
+                self._judge(sample, 0 if sample.ok else sample.failed, draw)
         elif breaker.state is CLOSED:
             breaker.window.slide(self.now_ms, policy.bucket_ms, policy.window_ms)
-            self._judge(tally or breaker.window.counts(), draw)
+            self._judge(tally or breaker.window.counts(), breaker.streak, draw)
         if breaker.state is OPEN and self._probe_due():
             self._half_open("probe_due")
         elif breaker.state is DISABLED and self._probe_due():
@@ -213,6 +218,20 @@ class Step:
             breaker.state = DISABLED if refusal.reason is Denial.DISABLED else OPEN
             breaker.opened_ms, breaker.probe_ms = self.now_ms, until_ms
         self._keep()
+
+    def _go_back(self) -> None:
+        """The store's clock went back behind the last change: what waits is due now, and no lease is known to live."""
+        breaker = self.breaker
+        breaker.changed_ms = self.now_ms
+        breaker.leases = {}
+        if breaker.opened_ms is not None:
+            breaker.opened_ms = min(breaker.opened_ms, self.now_ms)
+        if breaker.probe_ms is not None:
+            breaker.probe_ms = min(breaker.probe_ms, self.now_ms)
+
+    def _held(self) -> bool:
+        # A hold that ends later than any can is from before the clock went back.
+        return self.now_ms < self.breaker.hold_ms <= self.now_ms + HOLD_MAX_MS
 
     def _allow(self) -> Admission:
         breaker, policy = self.breaker, self.policy
@@ -256,9 +275,9 @@ class Step:
         if failed and failure is not None:
             breaker.failures = (*breaker.failures[1 - FAILURES_KEPT :], failure)
 
-    def _judge(self, counts: Counts, draw: float) -> None:
+    def _judge(self, counts: Counts, streak: int, draw: float) -> None:
         for rule in self.policy.rules:
-            numbers = rule.breached(counts, self.breaker.streak)
+            numbers = rule.breached(counts, streak)
             if numbers is not None:
                 self._trip(rule.name, numbers, draw)
                 return
@@ -340,15 +359,11 @@ class Step:
 
     def _probe_due(self) -> bool:
         breaker = self.breaker
-        if breaker.probe_ms is None:
-            return False
-        return self.now_ms >= breaker.probe_ms or breaker.changed_ms > self.now_ms
+        return breaker.probe_ms is not None and self.now_ms >= breaker.probe_ms
 
     def _drop_lost_leases(self) -> None:
         breaker, now_ms = self.breaker, self.now_ms
-        if breaker.changed_ms > now_ms:
-            breaker.leases = {}
-        elif breaker.leases:
+        if breaker.leases:
             breaker.leases = {token: end for token, end in breaker.leases.items() if now_ms < end}
 
     def _keep(self) -> None:
@@ -359,7 +374,7 @@ class Step:
         if breaker.override is not NOT_FORCED or breaker.state is DISABLED:
             breaker.expires_ms = FOREVER_MS
         elif not closed or breaker.streak:
-            breaker.expires_ms = now_ms + policy.forget_ms
+            breaker.expires_ms = max(now_ms + policy.forget_ms, breaker.probe_ms or 0, *breaker.leases.values())
         else:
             kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
             breaker.expires_ms = max(now_ms + kept_ms, breaker.hold_ms)
@@ -386,7 +401,8 @@ class Step:
         breaker = self.breaker
         before, breaker.state = breaker.state, after
         breaker.generation = self.sequence.take(self.now_ms)
-        breaker.changed_ms = self.now_ms
+        if after is not before:
+            breaker.changed_ms = self.now_ms
         at = self.now_ms / 1000
         self.made.append(
             Transition(breaker.key, before, after, breaker.generation, at, reason, numbers, actor, breaker.override)

@@ -122,7 +122,7 @@ class Policy:
             raise InvalidPolicy("cool_off_max", f"be at least cool_off ({cool_off:g} s)", longest)
         if self._in("forget_after") < max(window, cool_off, longest):
             raise InvalidPolicy("forget_after", "be at least window, cool_off and cool_off_max", self.forget_after)
-        if self.evaluate is Evaluate.SAMPLED and window < self._in("sample_every"):
+        if self.evaluate is Evaluate.SAMPLED and self.window is not None and window < self._in("sample_every"):
             raise InvalidPolicy("window", f"be at least sample_every ({self.sample_every} s)", self.window)
         if len({rule.over for rule in self._rules() if isinstance(rule, Slow)}) > 1:
             raise InvalidPolicy("trip", "use one `over` in all its Slow rules", self.trip)

@@ -237,11 +237,14 @@ def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
     """What people see: the breaker as stored, but without what has run out by `now_ms`."""
     breaker.window.slide(now_ms, policy.bucket_ms, policy.window_ms)
     until_ms = breaker.override_until_ms
-    forced = breaker.override is not NOT_FORCED and (until_ms is None or now_ms < until_ms)
+    ended = until_ms is not None and now_ms >= until_ms
+    forced = breaker.override is not NOT_FORCED and not ended
+    # An override that has run out ends with the next call; what that call will find is shown already.
+    after = HALF_OPEN if breaker.override is FORCED_OPEN else CLOSED
     held = now_ms < breaker.hold_ms <= now_ms + HOLD_MAX_MS
     return Snapshot(
         key=breaker.key,
-        state=breaker.state,
+        state=after if ended else breaker.state,
         override=breaker.override if forced else NOT_FORCED,
         reason=breaker.override_reason if forced else breaker.reason,
         numbers=NO_NUMBERS if forced else breaker.numbers,

@@ -21,7 +21,10 @@ local function keep(breaker, policy)
   if forced or breaker.state == 'disabled' then
     breaker.expires_ms = FOREVER
   elseif not closed or breaker.streak > 0 then
-    breaker.expires_ms = now + policy.forget_ms
+    breaker.expires_ms = math.max(now + policy.forget_ms, breaker.probe_ms)
+    for _, deadline in pairs(breaker.held_leases) do
+      breaker.expires_ms = math.max(breaker.expires_ms, deadline)
+    end
   else
     local kept = policy.quiet_ms
     if breaker.trips > 0 then
@@ -38,7 +41,9 @@ local function change(breaker, policy, after, reason, numbers, actor, made)
   local before = breaker.state
   breaker.state = after
   breaker.generation = next_generation()
-  breaker.changed_ms = now
+  if after ~= before then
+    breaker.changed_ms = now
+  end
   keep(breaker, policy)
   local transition = {
     generation = breaker.generation,
@@ -94,32 +99,41 @@ local function unforce(breaker, policy, reason, actor, made)
   end
 end
 
--- Every step begins here: an override that has run out ends.
+-- Every step begins here. If the clock went back behind the last change, what waits is due now and no lease is known to
+-- live; an override that has run out ends.
 local function begin(breaker, policy, made)
+  if breaker.changed_ms > now then
+    breaker.changed_ms = now
+    breaker.held_leases = {}
+    breaker.opened_ms = math.min(breaker.opened_ms, now)
+    breaker.probe_ms = math.min(breaker.probe_ms, now)
+  end
   if breaker.override_until_ms >= 0 and now >= breaker.override_until_ms then
     unforce(breaker, policy, 'override_ended', 'breaker', made)
   end
 end
 
 local function probe_due(breaker)
-  if breaker.probe_ms < 0 then
-    return false
-  end
-  return now >= breaker.probe_ms or breaker.changed_ms > now
+  return breaker.probe_ms >= 0 and now >= breaker.probe_ms
 end
 
--- Returns the number of leases that are left and the earliest deadline.
+-- Returns the deadlines of the leases that are left, the earliest first.
 local function drop_lost_leases(breaker)
-  local count, earliest = 0, nil
+  local deadlines = {}
   for token, deadline in pairs(breaker.held_leases) do
-    if now >= deadline or breaker.changed_ms > now then
+    if now >= deadline then
       breaker.held_leases[token] = nil
     else
-      count = count + 1
-      earliest = math.min(earliest or deadline, deadline)
+      deadlines[#deadlines + 1] = deadline
     end
   end
-  return count, earliest
+  table.sort(deadlines)
+  return deadlines
+end
+
+-- A hold that ends later than any can is from before the clock went back.
+local function held(breaker)
+  return now < breaker.hold_ms and breaker.hold_ms <= now + HOLD_MAX_MS
 end
 
 local function shut(breaker, policy, after, for_ms, actor, made)
@@ -155,9 +169,9 @@ local function trip(breaker, policy, reason, numbers, draw, made)
   end
 end
 
-local function judge(breaker, policy, counts, draw, made)
+local function judge(breaker, policy, counts, streak, draw, made)
   for _, rule in ipairs(policy.rules) do
-    local found = BREACHED[rule.name](rule, counts, breaker.streak)
+    local found = BREACHED[rule.name](rule, counts, streak)
     if found then
       trip(breaker, policy, rule.name, figures(found), draw, made)
       return
@@ -243,7 +257,7 @@ local function admit(breaker, policy, token, made)
     return answer(breaker, policy, true, false, '', nil, false)
   end
   if breaker.state == 'closed' then
-    if now < breaker.hold_ms and breaker.hold_ms <= now + HOLD_MAX_MS then
+    if held(breaker) then
       return deny(breaker, policy, 'throttled', breaker.hold_ms)
     end
     return answer(breaker, policy, true, false, '', nil, false)
@@ -262,9 +276,9 @@ local function admit(breaker, policy, token, made)
     if not probe_due(breaker) then
       return deny(breaker, policy, 'probing', breaker.probe_ms)
     end
-    local count, earliest = drop_lost_leases(breaker)
-    if count >= policy.probes then
-      return deny(breaker, policy, 'probing', earliest)
+    local deadlines = drop_lost_leases(breaker)
+    if #deadlines >= policy.probes then
+      return deny(breaker, policy, 'probing', deadlines[#deadlines - policy.probes + 1])
     end
   end
   breaker.held_leases[token] = now + policy.probe_lease_ms
@@ -291,17 +305,19 @@ local function record(breaker, policy, report, made)
   elseif report.kind == 'failure' then
     breaker.failed = breaker.failed + 1
   end
-  breaker.slow = breaker.slow + report.slow
+  if report.kind ~= 'throttled' then
+    breaker.slow = breaker.slow + report.slow
+  end
   local newest = report.generation >= breaker.generation and breaker.override == 'none'
   if newest and breaker.state == 'closed' then
     if report.kind == 'throttled' then
-      breaker.hold_ms = math.max(breaker.hold_ms, now + report.hold_ms)
+      breaker.hold_ms = math.max(held(breaker) and breaker.hold_ms or 0, now + report.hold_ms)
       keep(breaker, policy)
       announce(breaker)
     else
       count_outcome(breaker, policy, report)
       if policy.inline then
-        judge(breaker, policy, window_counts(breaker), report.draw, made)
+        judge(breaker, policy, window_counts(breaker), breaker.streak, report.draw, made)
       end
     end
   elseif newest and breaker.state == 'half_open' then
@@ -398,11 +414,11 @@ local function evaluate(breaker, policy, tally, draw, made)
       local found = { { 'ok', sample.ok }, { 'calls', calls }, { 'limit', policy.close_rate } }
       close(breaker, policy, 'sample_recovered', figures(found), made)
     elseif calls > 0 then
-      judge(breaker, policy, sample, draw, made)
+      judge(breaker, policy, sample, sample.ok > 0 and 0 or sample.failed, draw, made)
     end
   elseif breaker.state == 'closed' then
     window_slide(breaker, policy, now)
-    judge(breaker, policy, tally or window_counts(breaker), draw, made)
+    judge(breaker, policy, tally or window_counts(breaker), breaker.streak, draw, made)
   end
   if breaker.state == 'open' and probe_due(breaker) then
     half_open(breaker, policy, 'probe_due', 'breaker', made)

@@ -1,0 +1,63 @@
+"""How the command line speaks: to people in colour or plainly, to programs in JSON, of errors in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from hookfuse.errors import HookfuseError, InvalidInput
+
+
+def inert(text: str) -> str:
+    """Text that cannot steer a terminal: whatever is not printable becomes its escape, such as \\x1b."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else _escape(sign) for sign in text)
+
+
+def _escape(sign: str) -> str:
+    return sign.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def words(text: str, style: str = "") -> Text:
+    """Someone's text for rich: inert, and no markup."""
+    return Text(inert(text), style)
+
+
+def console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def say(text: Text | str, *, stderr: bool = False) -> None:
+    """One line, which only the terminal itself may wrap."""
+    console(stderr=stderr).print(text, soft_wrap=True)
+
+
+def say_json(record: Mapping[str, object]) -> None:
+    """One object on one line. ASCII, so its strings are inert too."""
+    typer.echo(json.dumps(record).replace("\x7f", "\\u007f"))
+
+
+def refuse(sentence: str) -> typer.Exit:
+    """Wrong use: say what would do."""
+    return _fail(sentence, 2)
+
+
+@contextmanager
+def errors_in_one_sentence() -> Iterator[None]:
+    try:
+        yield
+    except InvalidInput as error:
+        raise _fail(str(error), 2) from error
+    except HookfuseError as error:
+        raise _fail(str(error), 1) from error
+
+
+def _fail(sentence: str, code: int) -> typer.Exit:
+    say(Text.assemble(("Error: ", "bold red"), words(sentence)), stderr=True)
+    return typer.Exit(code)
