@@ -59,7 +59,7 @@ class Fleet:
 
     def pulse(self) -> Pulse:
         with translated("asking for the time"):
-            seconds, micros = self._client.time()  # type: ignore[misc]
+            seconds, micros = self._client.time()
             life: Any = self._client.hget(self._keys.meta, "life")
         return Pulse(seconds + micros / 1e6, life)
 

@@ -19,6 +19,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+_SHOWN = 120
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: never too long, and never an error of its own."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
 
 class HookfuseError(Exception):
     """The root of the tree: catch it to catch everything that is ours."""
@@ -38,7 +49,7 @@ class InvalidPolicy(InvalidInput):
         self.got = got
 
     def __str__(self) -> str:
-        return f"{self.field} must {self.must}, got {self.got!r}."
+        return f"{self.field} must {self.must}, got {shown(self.got)}."
 
 
 class InvalidKey(InvalidInput):

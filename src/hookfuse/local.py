@@ -104,11 +104,12 @@ class MemoryStore:
             breaker = self._breakers.get(key)
             if breaker is not None and breaker.quick is not None and generation >= breaker.generation:
                 quick_policy, since, until = breaker.quick
-                if quick_policy is policy and since <= now < until:
+                if quick_policy is policy and since <= now < until and started <= now:
                     # What a step would do, less what it need not look at: most calls of most programs end here.
                     window = breaker.window
                     window.quick += 1
                     window.latency_ms += (now - started) * 1000
+                    breaker.touched = now
                     return
         finally:
             lock.release()
@@ -227,13 +228,13 @@ class MemoryStore:
             self._look_at(heapq.heappop(expiries)[1], now_ms)
         breaker = self._breakers.get(key)
         # One past its time counts as gone; its entry stays for its successor, or until it is looked at.
-        return None if breaker is None or now_ms >= breaker.expires_ms else breaker
+        return None if breaker is None or breaker.expired(now_ms) else breaker
 
     def _look_at(self, key: str, now_ms: int) -> None:
         breaker = self._breakers.get(key)
         if breaker is None:
             return
-        if now_ms >= breaker.expires_ms:
+        if breaker.expired(now_ms):
             del self._breakers[key]
             self._unhealthy.pop(key, None)
         else:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Generator
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from hookfuse.core.admission import Admission
-from hookfuse.core.bounds import Duration
+from hookfuse.core.bounds import Duration, finite
 from hookfuse.core.keys import check_key
 from hookfuse.core.outcome import Classify, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order
 from hookfuse.core.window import Counts
-from hookfuse.errors import InvalidInput
+from hookfuse.errors import InvalidInput, shown
 from hookfuse.local import MemoryStore
 from hookfuse.ports import BreakerStore, HotPath
 from hookfuse.telemetry import Observer
@@ -29,6 +28,9 @@ PolicyFor: TypeAlias = Callable[[str], Policy | None]
 KeyOf: TypeAlias = Callable[..., str]
 
 _LONGEST_TEXT = 500
+_LONGEST_LATENCY = 366 * 86_400.0
+_LAST_INSTANT = 253_402_300_799  # the last second of the year 9999
+_MOST = 1 << 52
 
 
 class Face(Generic[S, T]):
@@ -43,10 +45,10 @@ class Face(Generic[S, T]):
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             hint = "; call the profile to get one" if callable(policy) else ""
-            raise InvalidInput(f"policy must be a Policy, got {policy!r}{hint}.")
+            raise InvalidInput(f"policy must be a Policy, got {shown(policy)}{hint}.")
         for name, given in (("policy_for", policy_for), ("classify", classify)):
             if given is not None and not callable(given):
-                raise InvalidInput(f"{name} must be a function, got {given!r}.")
+                raise InvalidInput(f"{name} must be a function, got {shown(given)}.")
         self._session = session
         self._default = policy or Policy()
         self._policy_for = policy_for
@@ -60,7 +62,7 @@ class Face(Generic[S, T]):
         if found is None:
             return self._default
         if not isinstance(found, Policy):
-            raise InvalidInput(f"policy_for({key!r}) must return a Policy or None, got {found!r}.")
+            raise InvalidInput(f"policy_for({shown(key)}) must return a Policy or None, got {shown(found)}.")
         return found
 
     @property
@@ -71,7 +73,7 @@ class Face(Generic[S, T]):
     def subscribe(self, observer: Observer) -> Subscription:
         """Call `observer(transition)` for each transition, once per process, in order."""
         if not callable(observer) or inspect.iscoroutinefunction(observer):
-            raise InvalidInput(f"An observer is a plain function of one transition, got {observer!r}.")
+            raise InvalidInput(f"An observer is a plain function of one transition, got {shown(observer)}.")
         return Subscription(self._session.subscribe(observer))
 
     def force_open(self, key: str, *, reason: str = "", until: float | None = None, actor: str = "operator") -> T:
@@ -110,9 +112,9 @@ class Face(Generic[S, T]):
     ) -> float | None:
         """Check a report and mark its admission as settled; returns the latency in seconds."""
         if not isinstance(admission, Admission):
-            raise InvalidInput(f"Pass the Admission that admit returned, got {admission!r}.")
+            raise InvalidInput(f"Pass the Admission that admit returned, got {shown(admission)}.")
         if not admission.allowed:
-            raise InvalidInput(f"The call to {admission.key!r} was refused, so it has no outcome to record.")
+            raise InvalidInput(f"The call to {shown(admission.key)} was refused, so it has no outcome to record.")
         seconds = check_report(outcome, latency, error)
         admission.settle()
         return seconds
@@ -120,7 +122,7 @@ class Face(Generic[S, T]):
     def give_back(self, admission: Admission) -> bool:
         """Whether there is something to release."""
         if not isinstance(admission, Admission):
-            raise InvalidInput(f"Pass the Admission that admit returned, got {admission!r}.")
+            raise InvalidInput(f"Pass the Admission that admit returned, got {shown(admission)}.")
         if not admission.allowed:
             return False
         admission.settle()
@@ -130,11 +132,9 @@ class Face(Generic[S, T]):
         check_key(key)
         for name, text in (("reason", reason), ("actor", actor)):
             if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
-                raise InvalidInput(f"{name} must be a string of at most {_LONGEST_TEXT} characters, got {text!r}.")
-        if until is not None and (
-            isinstance(until, bool) or not isinstance(until, int | float) or not math.isfinite(until)
-        ):
-            raise InvalidInput(f"until must be an instant in Unix seconds or None, got {until!r}.")
+                raise InvalidInput(f"{name} must be a string of at most {_LONGEST_TEXT} characters, got {shown(text)}.")
+        if until is not None and not 0 <= (finite(until) or -1) <= _LAST_INSTANT:
+            raise InvalidInput(f"until must be an instant in Unix seconds or None, got {shown(until)}.")
         return self.policy(key)
 
 
@@ -158,8 +158,9 @@ class Subscription:
 def check_store(store: BreakerStore | None) -> BreakerStore:
     if store is None:
         return MemoryStore()
-    if not callable(getattr(store, "session", None)) or not callable(getattr(store, "async_session", None)):
-        raise InvalidInput(f"store must be a breaker store such as MemoryStore(), got {store!r}.")
+    faces = (getattr(store, "session", None), getattr(store, "async_session", None))
+    if isinstance(store, type) or not all(callable(face) for face in faces):
+        raise InvalidInput(f"store must be a breaker store such as MemoryStore(), got {shown(store)}.")
     return store
 
 
@@ -168,44 +169,46 @@ def check_choice(name: str, choices: type[C], given: str) -> C:
         return choices(given)
     except ValueError:
         words = " or ".join(f'"{choice}"' for choice in choices)
-        raise InvalidInput(f"{name} must be {words}, got {given!r}.") from None
+        raise InvalidInput(f"{name} must be {words}, got {shown(given)}.") from None
 
 
 def check_report(outcome: Outcome, latency: Duration | None, error: BaseException | str | None) -> float | None:
     """The latency in seconds."""
     if not isinstance(outcome, Outcome):
-        raise InvalidInput(f"An outcome is Outcome.OK, .FAILURE, .IGNORED or .throttled(...), got {outcome!r}.")
+        raise InvalidInput(f"An outcome is Outcome.OK, .FAILURE, .IGNORED or .throttled(...), got {shown(outcome)}.")
     if error is not None and not isinstance(error, BaseException | str):
-        raise InvalidInput(f"error must be an exception or a string, got {error!r}.")
+        raise InvalidInput(f"error must be an exception or a string, got {shown(error)}.")
     if latency is None:
         return None
-    seconds = latency.total_seconds() if isinstance(latency, timedelta) else latency
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
-        raise InvalidInput(f"latency must be seconds (0 or more) or a timedelta, got {latency!r}.")
-    return float(seconds)
+    seconds = latency.total_seconds() if isinstance(latency, timedelta) else finite(latency)
+    if seconds is None or not 0 <= seconds <= _LONGEST_LATENCY:
+        raise InvalidInput(f"latency must be seconds (0 or more) or a timedelta, got {shown(latency)}.")
+    return seconds
 
 
 def check_tally(tally: Counts | None) -> Counts | None:
     if tally is None:
         return None
     if not isinstance(tally, Counts) or any(
-        isinstance(each, bool) or not isinstance(each, int) or each < 0 for each in tally
+        isinstance(each, bool) or not isinstance(each, int) or not 0 <= each <= _MOST for each in tally
     ):
-        raise InvalidInput(f"A tally is Counts(ok, failed, slow, timed, latency_ms), none negative, got {tally!r}.")
+        raise InvalidInput(
+            f"A tally is Counts(ok, failed, slow, timed, latency_ms) of whole numbers, got {shown(tally)}."
+        )
     return tally
 
 
 def check_protect(key: str | KeyOf, fallback: object, function: object, *, asynchronous: bool) -> tuple[str, KeyOf]:
     """The key of all calls of `function` (or ""), and how to find that of one call."""
     if fallback is not None and not callable(fallback):
-        raise InvalidInput(f"fallback must be a function of the same arguments, got {fallback!r}.")
+        raise InvalidInput(f"fallback must be a function of the same arguments, got {shown(fallback)}.")
     if not callable(function):
-        raise InvalidInput(f"Only a function can be protected, got {function!r}.")
+        raise InvalidInput(f"Only a function can be protected, got {shown(function)}.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidInput(f"{function!r} is a generator: use guard inside it, around the call itself.")
+        raise InvalidInput(f"{shown(function)} is a generator: use guard inside it, around the call itself.")
     if inspect.iscoroutinefunction(function) != asynchronous:
         other = "Breakers protects plain functions" if asynchronous else "AsyncBreakers protects coroutine functions"
-        raise InvalidInput(f"{function!r} does not fit: {other}.")
+        raise InvalidInput(f"{shown(function)} does not fit: {other}.")
     if callable(key):
         return "", key
     fixed = check_key(key)

@@ -11,7 +11,7 @@ from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
 from hookfuse.core.outcome import Classify, Outcome
 from hookfuse.core.policy import Policy
-from hookfuse.errors import AlreadySettled, InvalidInput
+from hookfuse.errors import AlreadySettled, InvalidInput, shown
 from hookfuse.ports import AsyncBreakerSession, BreakerSession
 
 P = ParamSpec("P")
@@ -35,6 +35,8 @@ class Call(Generic[S]):
         self._face = face
         self.key = key
         if classify is not None:
+            if not callable(classify):
+                raise InvalidInput(f"classify must be a function of the exception, got {shown(classify)}.")
             self._classify = classify
 
     @property
@@ -57,7 +59,7 @@ class Call(Generic[S]):
         There is nothing to wait for, but `await call.record(...)` is fine too.
         """
         if self._outcome is not None:
-            raise AlreadySettled(f"This call to {self.key!r} has its outcome already; record it once.")
+            raise AlreadySettled(f"This call to {shown(self.key)} has its outcome already; record it once.")
         self._latency = check_report(outcome, latency, error)
         self._error = error
         self._outcome = outcome
@@ -90,7 +92,7 @@ class Call(Generic[S]):
                 return None
             outcome = (self._classify or self._face._classify)(error)
             if not isinstance(outcome, Outcome):
-                raise InvalidInput(f"classify must return an Outcome, got {outcome!r}.")
+                raise InvalidInput(f"classify must return an Outcome, got {shown(outcome)}.")
         elif self._latency is None:
             self._latency = max(self._face._session.timer() - self._started, 0.0)
         return outcome

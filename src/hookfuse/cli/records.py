@@ -1,4 +1,4 @@
-"""Breakers and transitions as plain data, for `--json`. The names are those of the library; instants are Unix seconds."""
+"""Breakers and transitions as plain data, for `--json`: named as in the library, instants in Unix seconds."""
 
 from __future__ import annotations
 

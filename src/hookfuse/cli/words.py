@@ -36,6 +36,16 @@ _STYLES: Mapping[Condition, str] = {
     Condition.RAMP: "bold black on pale_green3",
     Condition.CLOSED: "bold white on green4",
 }
+_TINTS: Mapping[Condition, str] = {
+    Condition.DISABLED: "bold magenta",
+    Condition.FORCED_OPEN: "bold red",
+    Condition.OPEN: "bold red",
+    Condition.HALF_OPEN: "bold yellow",
+    Condition.HELD: "bold yellow",
+    Condition.FORCED_CLOSED: "bold blue",
+    Condition.RAMP: "bold green",
+    Condition.CLOSED: "bold green",
+}
 
 _UNEXPLAINED: Mapping[str, str] = {
     Order.FORCE_OPEN: "forced open, no reason given",
@@ -63,7 +73,13 @@ def met_by_callers(state: State, override: Override) -> Condition:
 
 
 def pill(met: Condition) -> Text:
-    return Text(f" {met} ", _STYLES[met])
+    """For a place of its own in a terminal. The style is that of its letters, so no column is painted with it."""
+    return Text.assemble((f" {met} ", _STYLES[met]))
+
+
+def tinted(met: Condition) -> Text:
+    """For a line of text."""
+    return Text.assemble((met.value, _TINTS[met]))
 
 
 def why(seen: Snapshot) -> str:
@@ -101,7 +117,10 @@ def outlook(seen: Snapshot, now: float) -> str:
 
 def since(seen: Snapshot) -> float | None:
     """When its condition began; a Retry-After does not say."""
-    return None if condition(seen) is Condition.HELD else seen.changed_at
+    if condition(seen) is Condition.HELD:
+        return None
+    # An override leaves `changed_at` alone, but takes a generation: the millisecond it happened in, or hardly later.
+    return seen.changed_at if seen.override is Override.NONE else seen.generation / 1000
 
 
 def times(number: int, noun: str) -> str:

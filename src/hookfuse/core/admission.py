@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import State
-from hookfuse.errors import AlreadySettled, BreakerOpen
+from hookfuse.errors import AlreadySettled, BreakerOpen, shown
 
 
 class Denial(StrEnum):
@@ -66,7 +66,7 @@ class Admission:
             del self._unsettled
         except AttributeError:
             raise AlreadySettled(
-                f"The admission of {self.key!r} was already recorded or released; ask for a new one per call."
+                f"The admission of {shown(self.key)} was already recorded or released; ask for a new one per call."
             ) from None
 
     def refusal(self) -> BreakerOpen:
@@ -79,4 +79,4 @@ class Admission:
             answer = "probe"
         else:
             answer = "allowed, would be refused" if self.would_deny else "allowed"
-        return f"<Admission {self.key!r}: {answer}, generation={self.generation}>"
+        return f"<Admission {shown(self.key)}: {answer}, generation={self.generation}>"

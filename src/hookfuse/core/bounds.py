@@ -20,21 +20,21 @@ def whole(field: str, value: object, low: int, high: int) -> int:
 
 
 def share(field: str, value: object) -> float:
-    number = _number(value)
+    number = finite(value)
     if number is None or not 0 < number <= 1:
         raise InvalidPolicy(field, "be a share above 0 and at most 1 (0.5 = 50 %)", value)
     return number
 
 
 def number(field: str, value: object, low: float, high: float) -> float:
-    found = _number(value)
+    found = finite(value)
     if found is None or not low <= found <= high:
         raise InvalidPolicy(field, f"be a number from {low:g} to {high:g}", value)
     return found
 
 
 def seconds(field: str, value: object, low: float, high: float) -> float:
-    found = value.total_seconds() if isinstance(value, timedelta) else _number(value)
+    found = value.total_seconds() if isinstance(value, timedelta) else finite(value)
     if found is None or not low <= found <= high:
         raise InvalidPolicy(field, f"be a duration from {low:g} to {high:,.0f} seconds, or a timedelta", value)
     return found
@@ -44,7 +44,8 @@ def milliseconds(duration: float) -> int:
     return int(duration * 1000 + 0.5)
 
 
-def _number(value: object) -> float | None:
+def finite(value: object) -> float | None:
+    """A number as a float; None for anything else, and for what no float can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from urllib.parse import urlsplit
 
-from hookfuse.errors import InvalidInput, InvalidKey
+from hookfuse.errors import InvalidInput, InvalidKey, shown
 
 KEY_BYTES = 512
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -13,7 +13,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 def check_key(key: object) -> str:
     if not isinstance(key, str) or not key:
-        raise InvalidKey(f"A breaker key must be a non-empty string such as an endpoint's id, got {key!r}.")
+        raise InvalidKey(f"A breaker key must be a non-empty string such as an endpoint's id, got {shown(key)}.")
     if key.isascii():
         size = len(key)
     else:
@@ -34,14 +34,16 @@ def endpoint_id(tenant: str, url: str, *, drop_query: bool = False) -> str:
     `drop_query`, the query. Two tenants never share a key, whatever their names contain.
     """
     if not isinstance(tenant, str) or not isinstance(url, str):
-        raise InvalidInput(f"endpoint_id takes the tenant and the URL as strings, got {tenant!r} and {url!r}.")
+        raise InvalidInput(
+            f"endpoint_id takes the tenant and the URL as strings, got {shown(tenant)} and {shown(url)}."
+        )
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise InvalidInput(f"endpoint_id needs an absolute http or https URL, got {url!r}: {error}.") from None
+        raise InvalidInput(f"endpoint_id needs an absolute http or https URL, got {shown(url)}: {error}.") from None
     if parts.scheme not in _DEFAULT_PORTS or not host:
-        raise InvalidInput(f"endpoint_id needs an absolute http or https URL, got {url!r}.")
+        raise InvalidInput(f"endpoint_id needs an absolute http or https URL, got {shown(url)}.")
     if port == _DEFAULT_PORTS[parts.scheme]:
         port = None
     userinfo = parts.netloc.rpartition("@")[0]

@@ -376,8 +376,8 @@ class Step:
         elif not closed or breaker.streak:
             breaker.expires_ms = max(now_ms + policy.forget_ms, breaker.probe_ms or 0, *breaker.leases.values())
         else:
-            kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
-            breaker.expires_ms = max(now_ms + kept_ms, breaker.hold_ms)
+            breaker.kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
+            breaker.expires_ms = max(now_ms + breaker.kept_ms, breaker.hold_ms)
         breaker.plain = free and breaker.hold_ms <= now_ms and share(breaker, policy, now_ms) == 1
         breaker.quick = self._quick() if breaker.plain and not breaker.streak else None
         breaker.shut = None
@@ -395,6 +395,8 @@ class Step:
             if policy.inline and window.counts().calls < policy.most_min_calls:
                 return None
             until_ms = min(until_ms, window.oldest_ms + policy.window_ms)
+        # By then at the latest a step must find out whether the breaker was forgotten in between.
+        until_ms = min(until_ms, self.now_ms + self.breaker.kept_ms)
         return Quick(policy, window.start_ms / 1000, until_ms / 1000)
 
     def _change(self, after: State, reason: str, numbers: Numbers = NO_NUMBERS, *, actor: str = "breaker") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, timedelta
@@ -12,7 +11,7 @@ from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from hookfuse.core.bounds import Duration
-from hookfuse.errors import BreakerOpen, InvalidInput
+from hookfuse.errors import BreakerOpen, InvalidInput, shown
 
 HOLD_MIN_MS = 1_000
 HOLD_MAX_MS = 3_600_000
@@ -52,7 +51,7 @@ class Outcome:
         """
         seconds = retry_after.total_seconds() if isinstance(retry_after, timedelta) else retry_after
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-            raise InvalidInput(f"retry_after must be seconds or a timedelta, got {retry_after!r}.")
+            raise InvalidInput(f"retry_after must be seconds or a timedelta, got {shown(retry_after)}.")
         return Outcome(Kind.THROTTLED, _clamp_ms(seconds))
 
     @property
@@ -108,6 +107,8 @@ def classify_exception(error: Exception) -> Outcome:
 
 def classify_status(status: int, retry_after: str | None = None, *, now: float) -> Outcome:
     """Read an HTTP status: 2xx is OK, 429 and 503 with a Retry-After are throttled, the rest FAILURE."""
+    if isinstance(status, bool) or not isinstance(status, int):
+        raise InvalidInput(f"A status is a whole number such as 503, got {shown(status)}.")
     if 200 <= status < 300:
         return Outcome.OK
     if status in (429, 503) and retry_after is not None:
@@ -119,6 +120,8 @@ def classify_status(status: int, retry_after: str | None = None, *, now: float) 
 
 def parse_retry_after(value: str, now: float) -> float | None:
     """Seconds to wait by a Retry-After header (a number or an HTTP date), within 1 s and 1 h; None if neither."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"A Retry-After is the text of a header, got {shown(value)}.")
     text = value.strip()
     try:
         return _clamp_ms(float(text)) / 1000
@@ -133,9 +136,10 @@ def parse_retry_after(value: str, now: float) -> float | None:
 
 
 def _clamp_ms(seconds: float) -> int:
-    if math.isnan(seconds):
-        return HOLD_MIN_MS
-    return round(min(max(seconds * 1000, HOLD_MIN_MS), HOLD_MAX_MS))
+    # Compared before it is multiplied: a huge int is no float, and nan is neither more nor less.
+    if seconds >= HOLD_MAX_MS / 1000:
+        return HOLD_MAX_MS
+    return int(seconds * 1000 + 0.5) if seconds > HOLD_MIN_MS / 1000 else HOLD_MIN_MS
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

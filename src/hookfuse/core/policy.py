@@ -12,7 +12,7 @@ from hookfuse.core import bounds
 from hookfuse.core.bounds import DAY, Duration, milliseconds
 from hookfuse.core.rules import RULES, AnyOf, Latency, Rate, Rule, Slow, Streak
 from hookfuse.core.window import BUCKETS, FOREVER_MS
-from hookfuse.errors import InvalidInput, InvalidPolicy
+from hookfuse.errors import InvalidInput, InvalidPolicy, shown
 
 _SHORTEST = 0.001
 
@@ -182,7 +182,7 @@ class Policy:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if not isinstance(data, Mapping):
-            raise InvalidInput(f"A policy is an object with fields such as trip and window, got {data!r}.")
+            raise InvalidInput(f"A policy is an object with fields such as trip and window, got {shown(data)}.")
         known = {each.name for each in fields(cls) if each.init}
         for name in data:
             if name not in known:
@@ -199,7 +199,7 @@ class Policy:
     def from_json(cls, text: str | bytes) -> Self:
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise InvalidInput(f"A policy must be valid JSON: {error}.") from None
         return cls.from_dict(data)
 
@@ -226,9 +226,9 @@ def _read_trip(data: object) -> Rule | AnyOf:
 
 
 def _read_rule(data: object) -> Rule:
-    if not isinstance(data, Mapping) or data.get("rule") not in RULES:
+    if not isinstance(data, Mapping) or str(data.get("rule")) not in RULES:
         raise InvalidPolicy("trip", f'be rules like {{"rule": "streak", "n": 5}}; there are {", ".join(RULES)}', data)
-    kind = RULES[data["rule"]]
+    kind = RULES[str(data["rule"])]
     given = {name: value for name, value in data.items() if name != "rule"}
     known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     for name in given:

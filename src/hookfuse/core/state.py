@@ -101,6 +101,7 @@ class Breaker:
         "failures",
         "generation",
         "hold_ms",
+        "kept_ms",
         "key",
         "leases",
         "numbers",
@@ -119,6 +120,7 @@ class Breaker:
         "total_failed",
         "total_ok",
         "total_slow",
+        "touched",
         "trips",
         "window",
     )
@@ -145,12 +147,18 @@ class Breaker:
         self.total_ok = 0
         self.total_failed = 0
         self.total_slow = 0
+        # Forgotten at expires_ms, or so long after the last success that the hot path counted (Unix seconds).
         self.expires_ms = 0
+        self.touched = 0.0
+        self.kept_ms = 0
         # For the hot path. Plain: nothing to ask before a call. Quick: a success need only be counted. Shut: there is
         # nothing but a refusal to be had.
         self.plain = True
         self.quick: Quick | None = None
         self.shut: Shut | None = None
+
+    def expired(self, now_ms: int) -> bool:
+        return now_ms >= self.expires_ms and now_ms >= self.touched * 1000 + self.kept_ms
 
 
 _NO_LEASES: dict[str, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from hookfuse.core.bounds import Duration
-from hookfuse.errors import InvalidInput
+from hookfuse.errors import InvalidInput, shown
 
 
 class ManualClock:
@@ -20,6 +20,6 @@ class ManualClock:
     def advance(self, seconds: Duration) -> None:
         step = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         if isinstance(step, bool) or not isinstance(step, int | float):
-            raise InvalidInput(f"advance takes seconds or a timedelta, got {seconds!r}.")
+            raise InvalidInput(f"advance takes seconds or a timedelta, got {shown(seconds)}.")
         # Whole milliseconds, so that a thousand steps of 0.1 s are exactly 100 s.
         self._ms += round(step * 1000)

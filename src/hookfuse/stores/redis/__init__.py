@@ -18,7 +18,7 @@ import redis
 import redis.asyncio
 
 from hookfuse.core import bounds
-from hookfuse.errors import InvalidInput
+from hookfuse.errors import InvalidInput, shown
 from hookfuse.ports import AsyncBreakerSession, BreakerSession, Consistency
 from hookfuse.stores.redis.connect import Settings, read_target
 from hookfuse.stores.redis.keys import Keys
@@ -42,7 +42,7 @@ class RedisStore:
         _server_clock: Callable[[], float] | None = None,
     ) -> None:
         if not isinstance(prefix, str) or not prefix or set(prefix) & set("{} \n"):
-            raise InvalidInput(f"prefix must be a word without braces and spaces, got {prefix!r}.")
+            raise InvalidInput(f"prefix must be a word without braces and spaces, got {shown(prefix)}.")
         bounds.whole("shards", shards, 1, 1024)
         url, given, connection = read_target(target)
         seconds = bounds.seconds("deadline", deadline, 0.001, 60)

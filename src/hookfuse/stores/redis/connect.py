@@ -14,7 +14,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from hookfuse.errors import InvalidInput, StoreError, StoreUnavailable
+from hookfuse.errors import InvalidInput, StoreError, StoreUnavailable, shown
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.stores.redis.scripts import Includes
 
@@ -64,13 +64,15 @@ def read_target(target: object) -> tuple[str | None, dict[str, Any], str]:
     """A URL, or the connection settings and class name of a client."""
     if isinstance(target, str):
         if urlsplit(target).scheme not in _SCHEMES:
-            raise InvalidInput(f"A Redis URL begins with redis://, rediss:// or unix://, got {target!r}.")
+            raise InvalidInput(f"A Redis URL begins with redis://, rediss:// or unix://, got {shown(target)}.")
         return target, {}, "Connection"
     if isinstance(target, redis.Redis | redis.asyncio.Redis):
         pool = target.connection_pool
         kept = {name: value for name, value in pool.connection_kwargs.items() if name not in _OURS}
         return None, kept, pool.connection_class.__name__
-    raise InvalidInput(f"RedisStore takes a URL such as redis://localhost:6379/0 or a redis client, got {target!r}.")
+    raise InvalidInput(
+        f"RedisStore takes a URL such as redis://localhost:6379/0 or a redis client, got {shown(target)}."
+    )
 
 
 @contextmanager
