@@ -165,14 +165,17 @@ def describe(url: str) -> str:
 
 _UNREADABLE = (
     "The Redis URL cannot be read; it looks like redis://user:password@host:6379/0, with special characters of the "
-    "password percent-encoded."
+    "password percent-encoded and only options that redis-py knows."
 )
 
 
 def _connect(url: str) -> redis.Redis:
     try:
-        return redis.Redis.from_url(
+        client = redis.Redis.from_url(
             url, socket_timeout=_DEADLINE, socket_connect_timeout=_DEADLINE, retry=Retry(NoBackoff(), 0)
         )
+        # Options that the driver does not know come to light when a connection is made, before it connects.
+        client.connection_pool.make_connection()
     except (ValueError, TypeError):
         raise InvalidInput(_UNREADABLE) from None
+    return client

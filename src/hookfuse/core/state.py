@@ -243,7 +243,10 @@ def ramp_share(since_ms: int, ramp_ms: int) -> float:
 
 def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
     """What people see: the breaker as stored, but without what has run out by `now_ms`."""
-    breaker.window.slide(now_ms, policy.bucket_ms, policy.window_ms)
+    window = breaker.window
+    # By its own width: whoever looks with another policy must not empty it.
+    span_ms = policy.window_ms if window.width_ms == policy.bucket_ms else window.span_ms
+    window.slide(now_ms, window.width_ms, span_ms)
     until_ms = breaker.override_until_ms
     ended = until_ms is not None and now_ms >= until_ms
     forced = breaker.override is not NOT_FORCED and not ended
@@ -257,8 +260,8 @@ def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
         reason=breaker.override_reason if forced else breaker.reason,
         numbers=NO_NUMBERS if forced else breaker.numbers,
         generation=breaker.generation,
-        counts=breaker.window.counts(),
-        totals=Totals(breaker.total_ok + breaker.window.quick_total, breaker.total_failed, breaker.total_slow),
+        counts=window.counts(),
+        totals=Totals(breaker.total_ok + window.quick_total, breaker.total_failed, breaker.total_slow),
         streak=breaker.streak,
         trips=breaker.trips,
         opened_at=_seconds(breaker.opened_ms),

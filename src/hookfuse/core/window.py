@@ -95,6 +95,11 @@ class Window:
         self.past_ok = self.past_failed = self.past_slow = self.past_timed = self.past_latency_ms = 0
 
     @property
+    def span_ms(self) -> int:
+        """How far it looks back, by the width of its buckets."""
+        return min(self.width_ms * BUCKETS, FOREVER_MS)
+
+    @property
     def quick_total(self) -> int:
         """All that the hot path ever counted here."""
         return self.quick_ever + self.quick

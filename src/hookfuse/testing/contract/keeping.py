@@ -80,6 +80,7 @@ class Keeping(OnBothFaces):
         minute = world.breakers(Policy(trip=Count(100), window=60))
         hour = world.another(Policy(trip=Count(100), window=3600))
         world.fail(minute, times=5)
+        assert hour.inspect("ep").counts.failed == 5, "looking at it changes nothing"
         world.fail(hour)
         seen = hour.inspect("ep")
         assert (seen.counts.failed, seen.streak, seen.totals.failed) == (1, 6, 6)
