@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from hookfuse import Breakers, Outcome, Policy, Streak
+from hookfuse.stores.redis import RedisStore
 from hookfuse.testing.contract import BreakerStoreContract, World
 from hookfuse.testing.redis import store_with_clock
 
@@ -36,3 +38,11 @@ class TestMirrorOnValkey(TestMirror):
     @pytest.fixture
     def url(self, valkey_url: str) -> str:
         return valkey_url
+
+
+def test_any_failure_text_can_be_read(redis_url: str) -> None:
+    """What an endpoint puts into an error, even other kinds of line ends, does not break what operators see."""
+    with Breakers(RedisStore(redis_url), policy=Policy(trip=Streak(100))) as breakers:
+        text = "a\u2028b\u2029c\x85d\ne\x0bf"
+        breakers.record(breakers.admit("ep"), Outcome.FAILURE, error=text)
+        assert [failure.message for failure in breakers.inspect("ep").failures] == [text]

@@ -128,12 +128,6 @@ class Outage:
     def release(self, admission: Admission) -> None:
         self._local.release(admission)
 
-    def inspect(self, key: str, policy: Policy) -> Snapshot:
-        return self._local.inspect(key, policy)
-
-    def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]:
-        return self._local.unhealthy(policy_for)
-
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         return self._local.subscribe(observer)
 
@@ -227,14 +221,9 @@ class SafeSession(_SafeHotPath):
         return self._session.evaluate(key, policy, tally)
 
     def inspect(self, key: str, policy: Policy) -> Snapshot:
-        try:
-            return self._session.inspect(key, policy)
-        except StoreUnavailable:
-            return self.outage.inspect(key, policy)
+        return self._session.inspect(key, policy)
 
     def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]:
-        if self.outage.degraded:
-            return self.outage.unhealthy(policy_for)
         return self._session.unhealthy(policy_for)
 
     def catch_up(self) -> None:
@@ -302,18 +291,10 @@ class AsyncSafeSession(_SafeHotPath):
         return await self._session.evaluate(key, policy, tally)
 
     async def inspect(self, key: str, policy: Policy) -> Snapshot:
-        try:
-            return await self._session.inspect(key, policy)
-        except StoreUnavailable:
-            return self.outage.inspect(key, policy)
+        return await self._session.inspect(key, policy)
 
-    async def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
-        if self.outage.degraded:
-            for found in self.outage.unhealthy(policy_for):
-                yield found
-            return
-        async for found in self._session.unhealthy(policy_for):
-            yield found
+    def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
+        return self._session.unhealthy(policy_for)
 
     async def catch_up(self) -> None:
         await self._session.catch_up()

@@ -64,7 +64,8 @@ def read_target(target: object) -> tuple[str | None, dict[str, Any], str]:
     """A URL, or the connection settings and class name of a client."""
     if isinstance(target, str):
         if urlsplit(target).scheme not in _SCHEMES:
-            raise InvalidInput(f"A Redis URL begins with redis://, rediss:// or unix://, got {shown(target)}.")
+            # Without the URL itself: it may hold a password.
+            raise InvalidInput("A Redis URL begins with redis://, rediss:// or unix://, and this one does not.")
         return target, {}, "Connection"
     if isinstance(target, redis.Redis | redis.asyncio.Redis):
         pool = target.connection_pool

@@ -215,7 +215,7 @@ def read_breaker(key: str, hash_: Sequence[bytes] | Mapping[bytes, bytes], now_m
     )
     pairs = (lease.rpartition("=") for lease in text.get("leases", "").split())
     breaker.leases = {token: int(deadline) for token, _, deadline in pairs}
-    breaker.failures = tuple(_read_failure(line) for line in text.get("failures", "").splitlines())
+    breaker.failures = tuple(_read_failure(line) for line in text.get("failures", "").split("\n") if line)
     return breaker
 
 
