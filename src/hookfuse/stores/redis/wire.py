@@ -168,7 +168,8 @@ def read_admission(key: str, policy: Policy, token: str, answer: Sequence[bytes]
         admission.allowed = False
         admission.reason = Denial(reason.decode())
         admission.wait_ms = int(wait_ms) if wait_ms else None
-        admission.why = explain(why.decode(), json.loads(numbers))
+        forced = admission.reason is Denial.FORCED_OPEN
+        admission.why = why.decode() if forced else explain(why.decode(), json.loads(numbers))
     elif probe == b"1":
         admission.probe = True
         admission.token = token

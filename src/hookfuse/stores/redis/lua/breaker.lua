@@ -186,7 +186,7 @@ end
 local function commit()
   local lists = #announced > 0
   for _, breaker in ipairs(touched) do
-    lists = lists or (breaker.plain and breaker.listed == 1)
+    lists = lists or (breaker.plain and (breaker.listed == 1 or not breaker.stored))
   end
   if lists then
     redis.call('HLEN', index_key)
@@ -215,7 +215,8 @@ local function commit()
     end
   end
   for _, breaker in ipairs(touched) do
-    if breaker.plain and breaker.listed == 1 then
+    -- One whose hash had run out may have left its entry behind.
+    if breaker.plain and (breaker.listed == 1 or not breaker.stored) then
       breaker.listed = 0
       redis.call('HDEL', index_key, breaker.key)
     end

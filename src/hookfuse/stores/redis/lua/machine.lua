@@ -32,6 +32,7 @@ local function keep(breaker, policy)
     end
     breaker.expires_ms = math.max(now + kept, breaker.hold_ms)
   end
+  breaker.known = true
   breaker.ramp_ms = policy.ramp_ms
   breaker.plain = closed and not forced and breaker.hold_ms <= now and share(breaker, policy) == 1
   touch(breaker)
@@ -226,6 +227,7 @@ end
 -- Answers are flat lists of strings: see each script's Returns.
 local function answer(breaker, policy, allowed, probe, reason, until_ms, would_deny)
   local wait, why, numbers = '', '', '{}'
+  local flow = (allowed and not would_deny) and share(breaker, policy) or 1
   if not allowed then
     if until_ms and until_ms >= 0 then
       wait = whole(until_ms - now)
@@ -237,7 +239,7 @@ local function answer(breaker, policy, allowed, probe, reason, until_ms, would_d
   end
   return {
     allowed and '1' or '0', probe and '1' or '0', reason, breaker.state, whole(sequence),
-    numeral(share(breaker, policy)), would_deny and '1' or '0', whole(now), wait, why, numbers,
+    numeral(flow), would_deny and '1' or '0', whole(now), wait, why, numbers,
   }
 end
 
@@ -295,11 +297,13 @@ end
 
 -- report: kind, generation, token, latency (-1: none), slow (0 or 1), hold_ms, failure (JSON), draw.
 local function record(breaker, policy, report, made)
-  begin(breaker, policy, made)
   if report.kind == 'ignored' then
+    -- First of all: a clock that went back must not lose what is given back.
     release(breaker, report.token)
+    begin(breaker, policy, made)
     return
   end
+  begin(breaker, policy, made)
   if report.kind == 'ok' then
     breaker.ok = breaker.ok + 1
   elseif report.kind == 'failure' then
@@ -339,7 +343,7 @@ end
 local function record_quickly(breaker, policy, times, generation, latency)
   if
     breaker.state ~= 'closed' or breaker.override ~= 'none' or breaker.streak > 0 or policy.judges_latency
-    or generation < breaker.generation
+    or generation < breaker.generation or breaker.changed_ms > now
   then
     return false
   end
