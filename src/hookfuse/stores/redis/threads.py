@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -26,6 +27,8 @@ from hookfuse.stores.redis.wire import Reply, read_reply
 from hookfuse.telemetry import Observer
 
 T = TypeVar("T")
+
+_log = logging.getLogger("hookfuse")
 
 
 class ThreadSession:
@@ -230,6 +233,12 @@ class ThreadSession:
             except StoreError:
                 self._verbs.mirror.distrust()
                 self._closing.wait(RETRY_SECONDS)
+            except Exception:
+                # `close` takes the connection away under the reader, and then the driver fails in ways of its own.
+                if not self._closing.is_set():
+                    _log.exception("Following Redis failed; trying again.")
+                    self._verbs.mirror.distrust()
+                    self._closing.wait(RETRY_SECONDS)
 
     def _flush(self) -> None:
         while not self._closing.is_set():
