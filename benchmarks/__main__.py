@@ -16,8 +16,8 @@ from importlib.metadata import version
 from benchmarks import document
 from benchmarks.report import Report
 
-NAMES = ("calls", "keys", "edge")
-LIBRARIES = ("hookfuse", "pybreaker", "circuitbreaker", "aiobreaker", "purgatory", "interlock-cb")
+NAMES = ("calls", "keys", "edge", "shared")
+LIBRARIES = ("hookfuse", "pybreaker", "circuitbreaker", "aiobreaker", "purgatory", "interlock-cb", "redis")
 
 
 def main() -> int:

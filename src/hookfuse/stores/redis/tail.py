@@ -7,6 +7,7 @@ past its place, so that everything must be loaded anew.
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Generator
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ BLOCK_MS = 1_500
 RETRY_SECONDS = 0.2
 FLUSH_SECONDS = 0.003
 _EVENTS_PER_READ = 1_000
+_TURNS_PER_PULSE = 8
 
 Raw: TypeAlias = tuple[Any, ...]
 Talk: TypeAlias = Generator[list[Raw], list[Any], None]
@@ -61,11 +63,17 @@ class Follower:
         (pulse,) = yield [self._pulse]
         if not self._places or pulse[1] != self._life or (yield from self._trimmed()):
             yield from self._load(pulse)
-        while True:
-            pulse, events = yield [self._pulse, self._read()]
-            if pulse[1] != self._life:
+        for turn in itertools.count(1):
+            # The time is asked for now and then; that the data is still the same, every time.
+            if turn % _TURNS_PER_PULSE:
+                life, events = yield [("HGET", verbs.keys.meta, "life"), self._read()]
+                now_ms = None
+            else:
+                (now, life), events = yield [self._pulse, self._read()]
+                now_ms = int(now)
+            if life != self._life:
                 raise LostData
-            verbs.mirror.heard(int(pulse[0]))
+            verbs.mirror.heard(now_ms)
             self._apply(events)
             verbs.announcer.deliver()
             verbs.settled = [read_place(place) for place in self._places]

@@ -42,6 +42,7 @@ class TaskSession:
         self._following: asyncio.Task[None] | None = None
         self._flushing: asyncio.TimerHandle | None = None
         self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
+        self._asking = False
         self._running: set[asyncio.Task[None]] = set()
 
     def healthy(self, key: str) -> int | None:
@@ -191,32 +192,73 @@ class TaskSession:
             made = self._verbs.commands
             return [read_reply(each.key, await self._run(made.alone(each))) for each in commands]
         loop = asyncio.get_running_loop()
-        if not self._asked:
+        if not self._asked and not self._asking:
             loop.call_soon(self._ask_soon)
         futures: list[asyncio.Future[Reply]] = [loop.create_future() for _ in commands]
         self._asked += zip(commands, futures, strict=True)
         return await asyncio.gather(*futures) if len(futures) > 1 else [await futures[0]]
 
     def _ask_soon(self) -> None:
-        asked, self._asked = self._asked, []
-        self._spawn(self._ask(asked))
+        if not self._asking:
+            self._asking = True
+            self._spawn(self._ask_all())
 
-    async def _ask(self, asked: list[tuple[Command, asyncio.Future[Reply]]]) -> None:
+    async def _ask_all(self) -> None:
+        """One journey at a time; what is asked meanwhile goes with the next."""
+        try:
+            while self._asked:
+                asked, self._asked = self._asked, []
+                lost = await self._ask(asked)
+                if lost is not None:
+                    # Those who waited for this journey have waited long enough.
+                    asked, self._asked = self._asked, []
+                    for _, future in asked:
+                        _fail(future, lost)
+        finally:
+            self._asking = False
+
+    async def _ask(self, asked: list[tuple[Command, asyncio.Future[Reply]]]) -> StoreError | None:
+        """Run commands in one round trip, a call for each shard; returns the error if Redis was not reached."""
         waiting = {id(command): future for command, future in asked}
         calls = list(self._verbs.commands.batches([command for command, _ in asked]))
-        results = await asyncio.gather(*(self._run(call) for call in calls), return_exceptions=True)
+        try:
+            results = await self._run_all(calls)
+        except StoreError as lost:
+            for future in waiting.values():
+                _fail(future, lost)
+            return lost
         for call, result in zip(calls, results, strict=True):
             for place, command in enumerate(call.commands):
                 future = waiting[id(command)]
-                if isinstance(result, BaseException):
-                    if not future.done():
-                        future.set_exception(result)
+                if isinstance(result, StoreError):
+                    _fail(future, result)
                     continue
                 reply = read_reply(command.key, result[place])
                 # Before anyone goes on, this process knows what its own commands changed.
                 self._verbs.learn(reply)
                 if not future.done():
                     future.set_result(reply)
+        return None
+
+    async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
+        """What each call returned, or the error that it alone had."""
+        known = script("batch", self._settings.includes)
+        with translated("running a batch"):
+            async with asyncio.timeout(self._settings.deadline):
+                pipe = self._client.pipeline(transaction=False)
+                for call in calls:
+                    pipe.evalsha(known.sha, len(call.keys), *call.keys, *call.args)
+                results = await pipe.execute(raise_on_error=False)
+        for place, call in enumerate(calls):
+            try:
+                with translated("running a batch"):
+                    if isinstance(results[place], redis.exceptions.NoScriptError):
+                        results[place] = await self._run(call)
+                    elif isinstance(results[place], Exception):
+                        raise results[place]
+            except StoreError as error:
+                results[place] = error
+        return results
 
     async def _run(self, call: Call) -> Any:
         known = script(call.script, self._settings.includes)
@@ -253,3 +295,8 @@ class TaskSession:
             except StoreError:
                 self._verbs.mirror.distrust()
                 await asyncio.sleep(RETRY_SECONDS)
+
+
+def _fail(future: asyncio.Future[Reply], error: StoreError) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -23,6 +23,7 @@ local NUMBERS = {
 }
 local TEXTS = {
   state = '', leases = '', override = 'none', override_reason = '', reason = '', numbers = '{}', failures = '',
+  window = '',
 }
 
 local seq_key, stream_key, index_key = KEYS[1], KEYS[2], KEYS[3]
@@ -35,7 +36,7 @@ local touched = {}
 local loaded = {}
 
 local function fresh(key)
-  local breaker = { redis_key = key, key = string.sub(key, #base + 3), was = {}, buckets = {}, packed = '' }
+  local breaker = { redis_key = key, key = string.sub(key, #base + 3), was = {}, had = {}, buckets = {} }
   for name, default in pairs(NUMBERS) do
     breaker[name] = default
   end
@@ -63,17 +64,24 @@ local function load(key)
   if breaker.known then
     for name, text in pairs(was) do
       if NUMBERS[name] then
-        breaker[name] = tonumber(text)
+        local number = tonumber(text)
+        breaker[name] = number
+        breaker.had[name] = number
       elseif TEXTS[name] then
         breaker[name] = text
       end
     end
-    breaker.packed = was.window or ''
-    breaker.buckets = window_unpack(breaker.packed)
+    breaker.buckets = window_unpack(breaker.window)
     for token, deadline in string.gmatch(breaker.leases, '(%S+)=(%d+)') do
       breaker.held_leases[token] = tonumber(deadline)
     end
-  else
+  elseif breaker.stored then
+    -- Past its time: nothing of it counts, but all of it must be overwritten.
+    for name, text in pairs(was) do
+      if NUMBERS[name] then
+        breaker.had[name] = tonumber(text)
+      end
+    end
     breaker.listed = tonumber(was.listed or '0')
   end
   loaded[key] = breaker
@@ -149,26 +157,37 @@ local function lease_text(breaker)
   return table.concat(parts, ' ')
 end
 
+-- Only what changed is made into text and written: for most calls the window and a number or two.
 local function write_breaker(breaker)
-  local was, set, unset = breaker.was, {}, {}
-  local function put(name, text, default)
-    if text == default then
-      if was[name] then
+  local was, had, set, unset = breaker.was, breaker.had, {}, {}
+  for name, default in pairs(NUMBERS) do
+    local value = breaker[name]
+    if value ~= (had[name] or default) then
+      if value == default then
         unset[#unset + 1] = name
+      else
+        set[#set + 1] = name
+        set[#set + 1] = whole(value)
       end
-    elseif was[name] ~= text then
-      set[#set + 1] = name
-      set[#set + 1] = text
+    elseif was[name] and value == default then
+      unset[#unset + 1] = name
     end
   end
-  breaker.leases = lease_text(breaker)
-  for name, default in pairs(NUMBERS) do
-    put(name, whole(breaker[name]), whole(default))
+  if breaker.leases ~= '' or next(breaker.held_leases) then
+    breaker.leases = lease_text(breaker)
   end
+  breaker.window = window_pack(breaker)
   for name, default in pairs(TEXTS) do
-    put(name, breaker[name], default)
+    local text = breaker[name]
+    if text ~= (was[name] or default) then
+      if text == default then
+        unset[#unset + 1] = name
+      else
+        set[#set + 1] = name
+        set[#set + 1] = text
+      end
+    end
   end
-  put('window', window_pack(breaker.buckets), '')
   if #unset > 0 then
     redis.call('HDEL', breaker.redis_key, unpack(unset))
   end

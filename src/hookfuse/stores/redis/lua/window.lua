@@ -9,17 +9,22 @@ local function window_unpack(packed)
   local buckets = {}
   for at = 1, #packed, BUCKET_SIZE do
     local start, ok, failed, slow, timed, latency = struct.unpack(BUCKET, packed, at)
-    buckets[#buckets + 1] = { start = start, ok = ok, failed = failed, slow = slow, timed = timed, latency = latency }
+    buckets[#buckets + 1] = {
+      start = start, ok = ok, failed = failed, slow = slow, timed = timed, latency = latency,
+      text = string.sub(packed, at, at + BUCKET_SIZE - 1),
+    }
   end
   return buckets
 end
 
-local function window_pack(buckets)
+local function bucket_pack(bucket)
+  return struct.pack(BUCKET, bucket.start, bucket.ok, bucket.failed, bucket.slow, bucket.timed, bucket.latency)
+end
+
+local function window_pack(breaker)
   local parts = {}
-  for at, bucket in ipairs(buckets) do
-    parts[at] = struct.pack(
-      BUCKET, bucket.start, bucket.ok, bucket.failed, bucket.slow, bucket.timed, bucket.latency
-    )
+  for at, bucket in ipairs(breaker.buckets) do
+    parts[at] = bucket.text or bucket_pack(bucket)
   end
   return table.concat(parts)
 end
@@ -50,6 +55,7 @@ local function window_add(breaker, now, ok, failed, slow, timed, latency)
     newest = { start = now, ok = 0, failed = 0, slow = 0, timed = 0, latency = 0 }
     buckets[#buckets + 1] = newest
   end
+  newest.text = nil
   newest.ok = newest.ok + ok
   newest.failed = newest.failed + failed
   newest.slow = newest.slow + slow
