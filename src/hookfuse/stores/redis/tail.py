@@ -19,6 +19,7 @@ from hookfuse.stores.redis.verbs import Verbs, read_place
 BLOCK_MS = 1_500
 RETRY_SECONDS = 0.2
 FLUSH_SECONDS = 0.003
+_LONGEST_PAUSE = 0.1
 _EVENTS_PER_READ = 1_000
 _TURNS_PER_PULSE = 8
 
@@ -28,6 +29,11 @@ Talk: TypeAlias = Generator[list[Raw], list[Any], None]
 
 class LostData(Exception):
     """What was followed is no longer there."""
+
+
+def next_pause(took: float) -> float:
+    """How long to buffer after a flush that took so long: flushing shall not take more than a tenth of the time."""
+    return min(max(FLUSH_SECONDS, 9 * took), _LONGEST_PAUSE)
 
 
 def check_meta(verbs: Verbs) -> Talk:

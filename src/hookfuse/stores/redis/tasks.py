@@ -19,7 +19,16 @@ from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
 from hookfuse.stores.redis.commands import Call, Command
 from hookfuse.stores.redis.connect import Settings, translated
 from hookfuse.stores.redis.scripts import script
-from hookfuse.stores.redis.tail import BLOCK_MS, FLUSH_SECONDS, RETRY_SECONDS, Follower, LostData, Raw, check_meta
+from hookfuse.stores.redis.tail import (
+    BLOCK_MS,
+    FLUSH_SECONDS,
+    RETRY_SECONDS,
+    Follower,
+    LostData,
+    Raw,
+    check_meta,
+    next_pause,
+)
 from hookfuse.stores.redis.verbs import Verb, Verbs
 from hookfuse.stores.redis.wire import Reply, read_reply
 from hookfuse.telemetry import Observer
@@ -43,6 +52,9 @@ class TaskSession:
         self._flushing: asyncio.TimerHandle | None = None
         self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
         self._asking = False
+        self._flight: asyncio.Future[None] | None = None
+        self._flown: frozenset[str] = frozenset()
+        self._pause = FLUSH_SECONDS
         self._running: set[asyncio.Task[None]] = set()
 
     def healthy(self, key: str) -> int | None:
@@ -76,7 +88,11 @@ class TaskSession:
             latency_ms = -1.0 if latency is None else latency * 1000
             self._buffer(admission.key, admission.policy, admission.generation, latency_ms)
             return None
-        return await self._drive(self._verbs.record(admission, outcome, latency, error))
+        waiting = self._verbs.outbox.take(admission.key)
+        if self._flight is not None and admission.key in self._flown:
+            # Successes of this key are under way; what came later must not arrive before them.
+            await asyncio.wait([self._flight])
+        return await self._drive(self._verbs.record(admission, outcome, latency, error, waiting))
 
     async def release(self, admission: Admission) -> None:
         await self._drive(self._verbs.release(admission))
@@ -110,9 +126,25 @@ class TaskSession:
 
     async def flush(self) -> None:
         """Tell the store what is buffered, now."""
+        while self._flight is not None:
+            await asyncio.wait([self._flight])
         waiting = self._verbs.outbox.take_all()
         if waiting:
-            await self._send(waiting)
+            self._flown = frozenset(command.key for command in waiting)
+            self._flight = asyncio.ensure_future(self._fly(waiting))
+            await asyncio.shield(self._flight)
+
+    async def _fly(self, waiting: Sequence[Command]) -> None:
+        try:
+            calls = list(self._verbs.commands.batches(waiting))
+            for call, result in zip(calls, await self._run_all(calls), strict=True):
+                if isinstance(result, StoreError):
+                    raise result
+                for command, reply in zip(call.commands, result, strict=True):
+                    self._verbs.learn(read_reply(command.key, reply))
+        finally:
+            self._flight = None
+            self._flown = frozenset()
 
     async def catch_up(self, seconds: float = 2.0) -> None:
         """Wait until this process has heard of everything that happened so far."""
@@ -159,15 +191,17 @@ class TaskSession:
     def _buffer(self, key: str, policy: Policy, generation: int, latency_ms: float) -> None:
         self._verbs.outbox.add(key, policy, generation, latency_ms)
         if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush_soon)
+            self._flushing = asyncio.get_running_loop().call_later(self._pause, self._flush_soon)
 
     def _flush_soon(self) -> None:
         self._flushing = None
         self._spawn(self._flush_quietly())
 
     async def _flush_quietly(self) -> None:
+        began = time.monotonic()
         try:
             await self.flush()
+            self._pause = next_pause(time.monotonic() - began)
         except StoreError:
             # Maybe lost, never doubled: an outcome that timed out is not sent again.
             self._verbs.mirror.distrust()

@@ -21,7 +21,16 @@ from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
 from hookfuse.stores.redis.commands import Call, Command
 from hookfuse.stores.redis.connect import Settings, translated
 from hookfuse.stores.redis.scripts import script
-from hookfuse.stores.redis.tail import BLOCK_MS, FLUSH_SECONDS, RETRY_SECONDS, Follower, LostData, Raw, check_meta
+from hookfuse.stores.redis.tail import (
+    BLOCK_MS,
+    FLUSH_SECONDS,
+    RETRY_SECONDS,
+    Follower,
+    LostData,
+    Raw,
+    check_meta,
+    next_pause,
+)
 from hookfuse.stores.redis.verbs import Verb, Verbs
 from hookfuse.stores.redis.wire import Reply, read_reply
 from hookfuse.telemetry import Observer
@@ -46,6 +55,8 @@ class ThreadSession:
 
     def _prepare(self) -> None:
         self._lock = threading.Lock()
+        self._flight = threading.Lock()
+        self._flown: frozenset[str] = frozenset()
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -91,7 +102,14 @@ class ThreadSession:
                 self._verbs.outbox.add(admission.key, admission.policy, admission.generation, latency_ms)
             self._wake.set()
             return None
-        return self._drive(self._verbs.record(admission, outcome, latency, error))
+        with self._lock:
+            waiting = self._verbs.outbox.take(admission.key)
+            under_way = admission.key in self._flown
+        if under_way:
+            # Successes of this key; what came later must not arrive before them.
+            with self._flight:
+                pass
+        return self._drive(self._verbs.record(admission, outcome, latency, error, waiting))
 
     def release(self, admission: Admission) -> None:
         self._drive(self._verbs.release(admission))
@@ -125,10 +143,15 @@ class ThreadSession:
 
     def flush(self) -> None:
         """Tell the store what is buffered, now."""
-        with self._lock:
-            waiting = self._verbs.outbox.take_all()
-        if waiting:
-            self._send(waiting)
+        with self._flight:
+            with self._lock:
+                waiting = self._verbs.outbox.take_all()
+                self._flown = frozenset(command.key for command in waiting)
+            try:
+                if waiting:
+                    self._send(waiting)
+            finally:
+                self._flown = frozenset()
 
     def catch_up(self, seconds: float = 2.0) -> None:
         """Wait until this process has heard of everything that happened so far."""
@@ -241,12 +264,15 @@ class ThreadSession:
                     self._closing.wait(RETRY_SECONDS)
 
     def _flush(self) -> None:
+        pause = FLUSH_SECONDS
         while not self._closing.is_set():
             self._wake.wait()
-            self._closing.wait(FLUSH_SECONDS)
+            self._closing.wait(pause)
             self._wake.clear()
+            began = time.monotonic()
             try:
                 self.flush()
+                pause = next_pause(time.monotonic() - began)
             except StoreError:
                 # Maybe lost, never doubled: an outcome that timed out is not sent again.
                 self._verbs.mirror.distrust()

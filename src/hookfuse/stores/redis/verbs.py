@@ -56,11 +56,16 @@ class Verbs:
         return admission
 
     def record(
-        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
+        self,
+        admission: Admission,
+        outcome: Outcome,
+        latency: float | None,
+        error: BaseException | str | None,
+        waiting: Sequence[Command],
     ) -> Verb[Transition | None]:
-        if outcome.kind is Kind.IGNORED and admission.token is None:
+        """`waiting` are the successes of the same key that were buffered before."""
+        if outcome.kind is Kind.IGNORED and admission.token is None and not waiting:
             return None
-        waiting = [] if self.strict else self.outbox.take(admission.key)
         *_, reply = yield [*waiting, self.commands.record(admission, outcome, latency, error)]
         self.learn(reply)
         return reply.transitions[-1] if reply.transitions else None
