@@ -90,11 +90,12 @@ class Step:
                 return self._deny(Denial.DISABLED, breaker.probe_ms)
             self._half_open("reenabled")
         elif state is HALF_OPEN:
-            if not self._probe_due():
-                return self._deny(Denial.PROBING, breaker.probe_ms)
             self._drop_lost_leases()
+            due_ms = breaker.probe_ms or 0
             if len(breaker.leases) >= self.policy.probes:
-                return self._deny(Denial.PROBING, sorted(breaker.leases.values())[-self.policy.probes])
+                due_ms = max(due_ms, sorted(breaker.leases.values())[-self.policy.probes])
+            if self.now_ms < due_ms:
+                return self._deny(Denial.PROBING, due_ms)
         else:
             assert_never(state)
         return self._grant(token)

@@ -275,12 +275,13 @@ local function admit(breaker, policy, token, made)
     end
     half_open(breaker, policy, 'reenabled', 'breaker', made)
   else
-    if not probe_due(breaker) then
-      return deny(breaker, policy, 'probing', breaker.probe_ms)
-    end
     local deadlines = drop_lost_leases(breaker)
+    local due = breaker.probe_ms
     if #deadlines >= policy.probes then
-      return deny(breaker, policy, 'probing', deadlines[#deadlines - policy.probes + 1])
+      due = math.max(due, deadlines[#deadlines - policy.probes + 1])
+    end
+    if now < due then
+      return deny(breaker, policy, 'probing', due)
     end
   end
   breaker.held_leases[token] = now + policy.probe_lease_ms
