@@ -196,8 +196,8 @@ class Step:
                 # The streak that opened it is over; of a sample it is known only if nothing succeeded.
                 self._judge(sample, 0 if sample.ok else sample.failed, draw)
         elif breaker.state is CLOSED:
-            breaker.window.slide(self.now_ms, policy.bucket_ms, policy.window_ms)
-            self._judge(tally or breaker.window.counts(), breaker.streak, draw)
+            own = breaker.window.counts_at(self.now_ms, policy.bucket_ms, policy.window_ms)
+            self._judge(tally or own, breaker.streak, draw)
         if breaker.state is OPEN and self._probe_due():
             self._half_open("probe_due")
         elif breaker.state is DISABLED and self._probe_due():
@@ -370,6 +370,7 @@ class Step:
     def _keep(self) -> None:
         """Say until when the store must keep this breaker, and what the hot path may skip."""
         breaker, policy, now_ms = self.breaker, self.policy, self.now_ms
+        breaker.touched = 0.0
         closed = breaker.state is CLOSED
         free = closed and breaker.override is NOT_FORCED
         if breaker.override is not NOT_FORCED or breaker.state is DISABLED:

@@ -246,7 +246,6 @@ def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
     window = breaker.window
     # By its own width: whoever looks with another policy must not empty it.
     span_ms = policy.window_ms if window.width_ms == policy.bucket_ms else window.span_ms
-    window.slide(now_ms, window.width_ms, span_ms)
     until_ms = breaker.override_until_ms
     ended = until_ms is not None and now_ms >= until_ms
     forced = breaker.override is not NOT_FORCED and not ended
@@ -260,7 +259,7 @@ def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
         reason=breaker.override_reason if forced else breaker.reason,
         numbers=NO_NUMBERS if forced else breaker.numbers,
         generation=breaker.generation,
-        counts=window.counts(),
+        counts=window.counts_at(now_ms, window.width_ms, span_ms),
         totals=Totals(breaker.total_ok + window.quick_total, breaker.total_failed, breaker.total_slow),
         streak=breaker.streak,
         trips=breaker.trips,

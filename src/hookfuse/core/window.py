@@ -123,6 +123,12 @@ class Window:
             self.past_latency_ms + self._latency_ms(),
         )
 
+    def counts_at(self, now_ms: int, width_ms: int, span_ms: int) -> Counts:
+        """The totals as `slide` would leave them; looking changes nothing."""
+        copy = Window.load(self.width_ms, self.buckets())
+        copy.slide(now_ms, width_ms, span_ms)
+        return copy.counts()
+
     def buckets(self) -> list[tuple[int, ...]]:
         """Each bucket as (start_ms, ok, failed, slow, timed, latency_ms), oldest first."""
         flat = list(self.past or ())

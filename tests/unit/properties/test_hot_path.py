@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookfuse import Admission, AsyncBreakers, BreakerOpen, Breakers, Outcome, Policy, Rate, Streak, Transition
+from hookfuse import Admission, AsyncBreakers, BreakerOpen, Breakers, Outcome, Policy, Rate, State, Streak, Transition
 from hookfuse.stores.memory import MemoryStore
 from hookfuse.testing import ManualClock
 from tests.unit.properties.driving import now_or_never
@@ -159,11 +159,13 @@ class Pair:
         assert list(self.orders.unhealthy()) == list(self.steps.unhealthy())
 
 
-def check(policy: Policy, doings: list[Do], *, asynchronous: bool = False) -> None:
+def check(policy: Policy, doings: list[Do], *, asynchronous: bool = False) -> State:
+    """Where both ways lead for the first key."""
     pair = Pair(policy, asynchronous=asynchronous)
     for doing in doings:
         pair.do(doing)
     pair.compare()
+    return pair.steps.inspect("a").state
 
 
 histories = st.lists(doings, max_size=30)
@@ -211,9 +213,45 @@ def test_long_walks_of_guarded_calls_count_as_their_steps_do() -> None:
         hold(seed, policy, doings, partial(walk, policy, seed % 2 == 1))
 
 
+def test_a_guard_is_refused_until_the_cool_off_is_over() -> None:
+    """A millisecond before the cool-off ends a guarded call is refused; when it ends, it is the probe."""
+    policy = Policy(trip=Streak(1), cool_off=2)
+    assert check(policy, [Do("failure"), Do("ok", wait_more=1_999)]) is State.OPEN
+    assert check(policy, [Do("failure"), Do("ok", wait_more=2_000)]) is State.CLOSED
+
+
+def test_a_success_is_judged_when_older_ones_leave_the_window() -> None:
+    """A success trips a Rate rule, too, when the failure rate rose because better times left the window."""
+    policy = Policy(trip=Rate(0.5, min_calls=3), window=10)
+    before = [Do("ok"), Do("ok"), Do("ok"), Do("failure", wait_more=9_500), Do("failure"), Do("ok")]
+    assert check(policy, [*before, Do("ok", wait_more=500)]) is State.CLOSED
+    assert check(policy, [*before, Do("ok", wait_more=501)]) is State.OPEN
+
+
+def test_a_success_is_judged_when_it_makes_enough_calls() -> None:
+    """A success trips a Rate rule, too, when it is the last of the calls that the rule waits for."""
+    policy = Policy(trip=Rate(0.4, min_calls=5), window=10)
+    before = [Do("failure"), Do("failure"), Do("ok"), Do("ok")]
+    assert check(policy, before) is State.CLOSED
+    assert check(policy, [*before, Do("ok")]) is State.OPEN
+
+
+def test_a_late_success_is_only_counted_in_the_totals() -> None:
+    """A guarded success that began before the last transition changes nothing but the totals."""
+    policy = Policy(trip=Streak(1), cool_off=1)
+    done = [Do("begin"), Do("failure"), Do("ok", wait_more=1_000), Do("ok"), Do("ok"), Do("finish", seen=True)]
+    assert check(policy, done) is State.CLOSED
+
+
 def test_a_clock_that_goes_back_during_a_call_takes_no_time_off_others() -> None:
     """A call that ended before it began took no time; it does not shorten the calls beside it."""
     check(Policy(), [Do("ok", takes_more=5), Do("ok", takes_more=50), Do("ok", takes_more=-30)])
+
+
+def test_a_look_while_the_clock_is_back_loses_no_later_call() -> None:
+    """Looking at a key whose newest calls lie in the future drops those, and nothing that comes after."""
+    back = Do("ok", "b", takes_more=-5, seen=True)
+    check(Policy(), [Do("ok", takes_more=50), back, Do("ok", wait_more=9, takes_more=50), Do("failure")])
 
 
 def test_a_step_decides_anew_how_long_a_key_is_kept() -> None:

@@ -422,8 +422,7 @@ local function evaluate(breaker, policy, tally, draw, made)
       judge(breaker, policy, sample, sample.ok > 0 and 0 or sample.failed, draw, made)
     end
   elseif breaker.state == 'closed' then
-    window_slide(breaker, policy, now)
-    judge(breaker, policy, tally or window_counts(breaker), breaker.streak, draw, made)
+    judge(breaker, policy, tally or window_counts_at(breaker, policy, now), breaker.streak, draw, made)
   end
   if breaker.state == 'open' and probe_due(breaker) then
     half_open(breaker, policy, 'probe_due', 'breaker', made)
