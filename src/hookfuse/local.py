@@ -53,7 +53,7 @@ class MemoryStore:
         self._sequence = Sequence()
         self._tokens = itertools.count(1)
         self._announcer = Announcer()
-        self._lock = threading.Lock()
+        self._renew_lock()
         _stores.add(self)
 
     def session(self, consistency: Consistency = Consistency.STRICT) -> BreakerSession:
@@ -98,8 +98,7 @@ class MemoryStore:
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         now = self.timer()
-        lock = self._lock
-        lock.acquire()
+        self._acquire()
         try:
             breaker = self._breakers.get(key)
             if breaker is not None and breaker.quick is not None and generation >= breaker.generation:
@@ -112,7 +111,7 @@ class MemoryStore:
                     breaker.touched = now
                     return
         finally:
-            lock.release()
+            self._release()
         self.record(Admission(key, policy, generation), Outcome.OK, max(now - started, 0.0), None)
 
     def admit(self, key: str, policy: Policy) -> Admission:
@@ -260,8 +259,12 @@ class MemoryStore:
     def _after_fork_in_parent(self) -> None:
         self._lock.release()
 
-    def _after_fork_in_child(self) -> None:
+    def _renew_lock(self) -> None:
         self._lock = threading.Lock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
+
+    def _after_fork_in_child(self) -> None:
+        self._renew_lock()
         self._announcer.forget()
 
 

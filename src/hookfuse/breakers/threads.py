@@ -68,11 +68,13 @@ class Breakers(Face[BreakerSession, Transition | None]):
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
             fixed, key_of = check_protect(key, fallback, function, asynchronous=False)
             session, default, policy_for = self._session, self._default, self._policy_for
+            # Bound once: looking them up per call is a tenth of what a healthy call costs.
+            healthy, timer, succeeded = session.healthy, session.timer, session.succeeded
 
             @functools.wraps(function)
             def protected(*args: P.args, **kwargs: P.kwargs) -> R:
                 name = fixed or key_of(*args, **kwargs)
-                generation = session.healthy(name)
+                generation = healthy(name)
                 policy = default if policy_for is None else self.policy(name)
                 if generation is None:
                     refusal = session.refusal(name, policy)
@@ -87,7 +89,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
                         raise refusal
                     instead: R = fallback(*args, **kwargs)
                     return instead
-                started = session.timer()
+                started = timer()
                 try:
                     result = function(*args, **kwargs)
                 except BaseException as error:
@@ -95,7 +97,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
                     call.begin(policy, generation, started)
                     call.end(error)
                     raise
-                session.succeeded(name, policy, generation, started)
+                succeeded(name, policy, generation, started)
                 return result
 
             return protected

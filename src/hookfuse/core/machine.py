@@ -42,7 +42,6 @@ from hookfuse.core.state import (
     Order,
     Quick,
     Sequence,
-    Shut,
     State,
     Transition,
     explain,
@@ -385,7 +384,7 @@ class Step:
         breaker.shut = None
         if breaker.state is OPEN and breaker.override is NOT_FORCED and breaker.probe_ms is not None:
             why = explain(breaker.reason, breaker.numbers)
-            breaker.shut = Shut(breaker.changed_ms / 1000, breaker.probe_ms / 1000, why)
+            breaker.shut = (breaker.changed_ms / 1000, breaker.probe_ms / 1000, why)
 
     def _quick(self) -> Quick | None:
         """A success needs no judging while it can only lower a failure rate that was just found low enough."""
@@ -399,7 +398,7 @@ class Step:
             until_ms = min(until_ms, window.oldest_ms + policy.window_ms)
         # By then at the latest a step must find out whether the breaker was forgotten in between.
         until_ms = min(until_ms, self.now_ms + self.breaker.kept_ms)
-        return Quick(policy, window.start_ms / 1000, until_ms / 1000)
+        return (policy, window.start_ms / 1000, until_ms / 1000)
 
     def _change(self, after: State, reason: str, numbers: Numbers = NO_NUMBERS, *, actor: str = "breaker") -> None:
         breaker = self.breaker

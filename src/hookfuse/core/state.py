@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from hookfuse.core.outcome import HOLD_MAX_MS, Failure
 from hookfuse.core.policy import Policy
@@ -76,20 +76,11 @@ class Totals(NamedTuple):
     slow: int = 0
 
 
-class Shut(NamedTuple):
-    """From and until when (Unix seconds) an open breaker refuses every call, and why."""
-
-    since: float
-    until: float
-    why: str
-
-
-class Quick(NamedTuple):
-    """Under which policy, and from and until when (Unix seconds), a success changes nothing but the newest bucket."""
-
-    policy: Policy
-    since: float
-    until: float
+# Plain tuples: unpacking one costs half of what a named one does, and the hot path does it per call.
+Shut: TypeAlias = tuple[float, float, str]
+"""From and until when (Unix seconds) an open breaker refuses every call, and why."""
+Quick: TypeAlias = tuple[Policy, float, float]
+"""Under which policy, and from and until when, a success changes nothing but the newest bucket."""
 
 
 class Breaker:
