@@ -274,7 +274,7 @@ def test_a_step_decides_anew_how_long_a_key_is_kept() -> None:
 def test_the_last_call_decides_how_long_a_key_is_kept() -> None:
     """A key is kept from its last call on, also if the clock went back between that and the one before."""
     begun = [Do("begin"), Do("failure", wait_more=50), Do("ok", takes_more=40), Do("finish", takes_more=-3)]
-    check(Policy(window=10), [*begun, Do("look", wait_more=11_000)])
+    check(Policy(trip=Streak(3), window=10), [*begun, Do("look", wait_more=11_000)])
 
 
 def test_a_busy_key_is_not_forgotten() -> None:

@@ -35,6 +35,7 @@ from hookfuse.telemetry import Observer
 
 T = TypeVar("T")
 
+_SHARDS_AT_ONCE = 8
 _BATCHED = frozenset({"admit", "record", "release", "oks"})
 
 
@@ -137,11 +138,14 @@ class TaskSession:
     async def _fly(self, waiting: Sequence[Command]) -> None:
         try:
             calls = list(self._verbs.commands.batches(waiting))
-            for call, result in zip(calls, await self._run_all(calls), strict=True):
-                if isinstance(result, StoreError):
-                    raise result
-                for command, reply in zip(call.commands, result, strict=True):
-                    self._verbs.learn(read_reply(command.key, reply))
+            # A few shards at a time: the loop has other things to do, failures among them.
+            for at in range(0, len(calls), _SHARDS_AT_ONCE):
+                some = calls[at : at + _SHARDS_AT_ONCE]
+                for call, result in zip(some, await self._run_all(some), strict=True):
+                    if isinstance(result, StoreError):
+                        raise result
+                    for command, reply in zip(call.commands, result, strict=True):
+                        self._verbs.learn(read_reply(command.key, reply))
         finally:
             self._flight = None
             self._flown = frozenset()
