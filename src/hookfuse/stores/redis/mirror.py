@@ -107,14 +107,14 @@ class Mirror:
 
     def last_known(self, key: str, policy: Policy) -> Admission:
         """The answer by what was last heard, however long ago; a probe that is due is refused until now."""
-        known = self._answer(key, policy)
+        known = self._answer(key, policy, asking_is_possible=False)
         if known is not None:
             return known
         now_ms = milliseconds(self._server_clock())
         news = self._entries.get(key) or News(key, 0)
         return _refuse(key, policy, self.generation(key), now_ms, news, Denial.OPEN, now_ms)
 
-    def _answer(self, key: str, policy: Policy) -> Admission | None:
+    def _answer(self, key: str, policy: Policy, *, asking_is_possible: bool = True) -> Admission | None:
         generation = self.generation(key)
         news = self._entries.get(key)
         if news is None:
@@ -129,7 +129,8 @@ class Mirror:
             return refused
         if news.override is FORCED_CLOSED:
             return Admission(key, policy, generation)
-        if not policy.enforced or news.changed_ms > now_ms:
+        if not policy.enforced or (asking_is_possible and news.changed_ms > now_ms):
+            # In the future: the server's clock went back, or our idea of it is a little behind.
             return None
         if news.state is CLOSED:
             return self._answer_closed(key, policy, generation, now_ms, news)
