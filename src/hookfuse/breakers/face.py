@@ -103,7 +103,7 @@ class Face(Generic[S, T]):
     def _force(self, key: str, order: Order, reason: str, until: float | None, actor: str) -> T:
         raise NotImplementedError
 
-    def settle(
+    def _settle(
         self,
         admission: Admission,
         outcome: Outcome,
@@ -119,7 +119,7 @@ class Face(Generic[S, T]):
         admission.settle()
         return seconds
 
-    def give_back(self, admission: Admission) -> bool:
+    def _give_back(self, admission: Admission) -> bool:
         """Whether there is something to release."""
         if not isinstance(admission, Admission):
             raise InvalidInput(f"Pass the Admission that admit returned, got {shown(admission)}.")
@@ -128,7 +128,7 @@ class Face(Generic[S, T]):
         admission.settle()
         return not admission.would_deny
 
-    def check_order(self, key: str, reason: str, until: float | None, actor: str) -> Policy:
+    def _check_order(self, key: str, reason: str, until: float | None, actor: str) -> Policy:
         check_key(key)
         for name, text in (("reason", reason), ("actor", actor)):
             if not isinstance(text, str) or len(text) > _LONGEST_TEXT:

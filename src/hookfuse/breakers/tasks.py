@@ -104,14 +104,14 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         error: BaseException | str | None = None,
     ) -> Transition | None:
         """Report the outcome of an admitted call; returns the transition that it caused, if any."""
-        seconds = self.settle(admission, outcome, latency, error)
+        seconds = self._settle(admission, outcome, latency, error)
         if admission.would_deny:
             return None
         return await self._session.record(admission, outcome, seconds, error)
 
     async def release(self, admission: Admission) -> None:
         """Nothing happened: a probe's slot is free at once."""
-        if self.give_back(admission):
+        if self._give_back(admission):
             await self._session.release(admission)
 
     async def inspect(self, key: str) -> Snapshot:
@@ -137,5 +137,5 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         await self.close()
 
     async def _force(self, key: str, order: Order, reason: str, until: float | None, actor: str) -> Transition | None:
-        policy = self.check_order(key, reason, until, actor)
+        policy = self._check_order(key, reason, until, actor)
         return await self._session.force(key, policy, order, reason=reason, until=until, actor=actor)

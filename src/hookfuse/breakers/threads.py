@@ -118,14 +118,14 @@ class Breakers(Face[BreakerSession, Transition | None]):
         error: BaseException | str | None = None,
     ) -> Transition | None:
         """Report the outcome of an admitted call; returns the transition that it caused, if any."""
-        seconds = self.settle(admission, outcome, latency, error)
+        seconds = self._settle(admission, outcome, latency, error)
         if admission.would_deny:
             return None
         return self._session.record(admission, outcome, seconds, error)
 
     def release(self, admission: Admission) -> None:
         """Nothing happened: a probe's slot is free at once."""
-        if self.give_back(admission):
+        if self._give_back(admission):
             self._session.release(admission)
 
     def inspect(self, key: str) -> Snapshot:
@@ -151,5 +151,5 @@ class Breakers(Face[BreakerSession, Transition | None]):
         self.close()
 
     def _force(self, key: str, order: Order, reason: str, until: float | None, actor: str) -> Transition | None:
-        policy = self.check_order(key, reason, until, actor)
+        policy = self._check_order(key, reason, until, actor)
         return self._session.force(key, policy, order, reason=reason, until=until, actor=actor)

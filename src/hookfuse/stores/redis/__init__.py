@@ -5,9 +5,9 @@ default) a process keeps what is *not* plainly closed in memory and follows the 
 asks nobody: its success is counted a few milliseconds later, in one call for each shard. With
 `consistency="strict"` every call asks.
 
-What the mirror costs: another process's trip is known here about a millisecond later, and never later than two
-seconds, because a mirror that has heard nothing for so long stops answering. If a process is killed (-9), the successes
-of its last flush interval (3 ms, at most 100 ms under load) are lost; failures are never buffered.
+What the mirror costs: another process's trip is known here some milliseconds after it has reached Redis, and never
+later than two seconds, because a mirror that has heard nothing for so long stops answering. If a process is killed
+(-9), the successes of its last flush interval (3 ms, at most 100 ms under load) are lost; failures are never buffered.
 """
 
 from __future__ import annotations
