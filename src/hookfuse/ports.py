@@ -6,11 +6,24 @@ of the hot path are the same in both: they never wait, so they need no `await`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from hookfuse.core.admission import Admission
+from hookfuse.core.delivery import (
+    Attempt,
+    Chosen,
+    Claim,
+    Claims,
+    Deferral,
+    Delivery,
+    Place,
+    Rescued,
+    Settlement,
+)
+from hookfuse.core.endpoint import Application, Endpoint, Stop
+from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
@@ -115,3 +128,109 @@ class BreakerStore(Protocol):
     def session(self, consistency: Consistency) -> BreakerSession: ...
 
     def async_session(self, consistency: Consistency) -> AsyncBreakerSession: ...
+
+
+class Directory(Protocol):
+    """Applications and their endpoints. Ids are found by id or by uid; what is missing is None."""
+
+    async def add_application(self, application: Application) -> Application: ...
+
+    async def application(self, id_or_uid: str) -> Application | None: ...
+
+    async def change_application(self, id_: str, changes: Mapping[str, Any]) -> Application | None: ...
+
+    async def delete_application(self, id_: str) -> bool: ...
+
+    async def add_endpoint(self, endpoint: Endpoint) -> Endpoint: ...
+
+    async def endpoint(self, app_id: str, id_or_uid: str) -> Endpoint | None: ...
+
+    async def endpoints(self, ids: Sequence[str]) -> Sequence[Endpoint]:
+        """Those of these ids that exist, in no particular order."""
+        ...
+
+    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
+        """Change some fields; the version grows, and every worker sees it at its next claim."""
+        ...
+
+    async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
+        """Send nothing to it until `start_endpoint` takes this reason to stop away."""
+        ...
+
+    async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None: ...
+
+    async def delete_endpoint(self, id_: str) -> bool:
+        """Its waiting deliveries are cancelled; its history stays until it is pruned."""
+        ...
+
+    async def pause_application(self, id_: str, paused: bool) -> Application | None: ...
+
+
+class Lanes(Protocol):
+    """The delivery verbs. Each is one transaction; all instants are the database's."""
+
+    async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
+        """Store messages with a delivery for each matching endpoint: committed when this returns."""
+        ...
+
+    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
+        """Take up to `limit` due deliveries, of failing lanes up to `failing_limit`, with a lease on each."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
+        """Write what became of claims; returns those whose lease was lost, which changed nothing."""
+        ...
+
+    async def defer(self, deferrals: Sequence[Deferral]) -> None:
+        """Give claims back untouched, and block their lanes."""
+        ...
+
+    async def unblock(self, endpoint_ids: Sequence[str]) -> None:
+        """A breaker changed: look at these lanes again."""
+        ...
+
+    async def rescue(self, *, deaths: int, limit: int = 1000) -> Rescued:
+        """Return deliveries whose lease ended; those that lost this many workers have failed."""
+        ...
+
+    async def prune(self, *, older_than_ms: int, limit: int = 1000) -> int:
+        """Forget up to `limit` messages that are older and have no open delivery; returns how many."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Return when something may have become due, or after this long."""
+        ...
+
+
+class Desk(Protocol):
+    """What people look at, and what they do by hand."""
+
+    async def message(self, app_id: str, id_or_uid: str) -> Message | None: ...
+
+    async def delivery(self, message_id: str, endpoint_id: str) -> Delivery | None: ...
+
+    async def deliveries(self, chosen: Chosen, *, after: Place | None = None, limit: int = 100) -> Sequence[Delivery]:
+        """A page of the chosen deliveries, oldest first."""
+        ...
+
+    async def count(self, chosen: Chosen) -> int: ...
+
+    async def attempts(self, message_id: str, endpoint_id: str | None = None) -> Sequence[Attempt]: ...
+
+    async def retry(self, pairs: Sequence[Place]) -> int:
+        """Send these again from the beginning of their schedule; those with a worker are left alone."""
+        ...
+
+    async def cancel(self, pairs: Sequence[Place]) -> int:
+        """End these if they are waiting; those with a worker are left alone."""
+        ...
+
+
+class DeliveryStore(Directory, Lanes, Desk, Protocol):
+    """Where messages live until they are delivered, and after."""
+
+    async def open(self) -> None:
+        """Bring the schema up to date and be ready."""
+        ...
+
+    async def close(self) -> None: ...
