@@ -5,7 +5,8 @@
     │   ├── InvalidPolicy     a policy field out of its bounds; has `.field`
     │   └── InvalidKey        a breaker key that is not a usable string
     ├── AlreadySettled        (also a RuntimeError) an admission recorded or released twice
-    ├── StoreError            a breaker store cannot do its work
+    ├── Conflict              an id of one's own (uid) that is taken
+    ├── StoreError            a store cannot do its work
     │   └── StoreUnavailable  it did not answer in time, or refused the connection
     └── BreakerOpen           the call was refused; has `.key`, `.state`, `.retry_at`, `.reason`
 
@@ -60,8 +61,12 @@ class AlreadySettled(HookfuseError, RuntimeError):
     """An admission is recorded or released once. Ask `admit` again for the next call."""
 
 
+class Conflict(HookfuseError):
+    """Something with this uid exists already. Use another uid, or change the one that exists."""
+
+
 class StoreError(HookfuseError):
-    """A breaker store cannot do its work: wrong settings, wrong data, no permission. The message says which."""
+    """A store cannot do its work: wrong settings, wrong data, no permission. The message says which."""
 
 
 class StoreUnavailable(StoreError):

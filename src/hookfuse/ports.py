@@ -225,6 +225,10 @@ class Desk(Protocol):
         """End these if they are waiting; those with a worker are left alone."""
         ...
 
+    async def expunge(self, app_id: str, message_id: str) -> bool:
+        """Forget a message's content; what still waits is cancelled."""
+        ...
+
 
 class DeliveryStore(Directory, Lanes, Desk, Protocol):
     """Where messages live until they are delivered, and after."""

@@ -140,11 +140,12 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Deferral:
-    """A claim given back untouched; its lane is blocked for `wait_ms` (0: not blocked)."""
+    """A claim given back untouched, to come again after `delay_ms`; its lane is blocked for `wait_ms`."""
 
     claim: Claim
-    wait_ms: int
     reason: str
+    wait_ms: int = 0
+    delay_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

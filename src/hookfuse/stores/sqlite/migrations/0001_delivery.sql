@@ -8,6 +8,7 @@ CREATE TABLE applications (
     policy      TEXT,
     retry       TEXT,
     paused_ms   INTEGER,
+    deleted_ms  INTEGER,
     created_ms  INTEGER NOT NULL,
     updated_ms  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -51,7 +52,7 @@ CREATE TABLE lanes (
     fifo         INTEGER NOT NULL DEFAULT 0,
     cap          INTEGER NOT NULL,
     rate_limit   INTEGER,
-    rate_ms      INTEGER NOT NULL DEFAULT 0,  -- when the next request may go, by the rate limit
+    rate_us      INTEGER NOT NULL DEFAULT 0,  -- when the next request may go, by the rate limit, in microseconds
     width        INTEGER NOT NULL DEFAULT 1,  -- how many may be in flight now: grows with successes up to cap
     in_flight    INTEGER NOT NULL DEFAULT 0,
     failing      INTEGER NOT NULL DEFAULT 0,  -- whether the last settled attempt failed

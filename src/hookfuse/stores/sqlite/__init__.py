@@ -1,0 +1,229 @@
+"""Messages and deliveries in one SQLite file, for one process.
+
+Every write goes through one thread that commits in groups (`thread.py`); reads have a connection of their own and see
+the last commit. The file is in WAL mode with synchronous=FULL: what was committed survives a power cut. A second
+process on the same file is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from hookfuse.core.delivery import (
+    Attempt,
+    Chosen,
+    Claim,
+    Claims,
+    Deferral,
+    Delivery,
+    Place,
+    Rescued,
+    Settlement,
+)
+from hookfuse.core.endpoint import Application, Endpoint, Stop
+from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.ports import Clock
+from hookfuse.stores.sql import migrations
+from hookfuse.stores.sqlite import desk, directory, lanes
+from hookfuse.stores.sqlite.thread import DatabaseThread
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+_BUSY_MS = 5_000
+
+
+class _MachineClock:
+    def now(self) -> float:
+        return time.time()
+
+
+class SqliteStore:
+    """A delivery store in the file `path`. It belongs to the event loop that opens it."""
+
+    def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
+        self._path = Path(path)
+        self._clock = clock or _MachineClock()
+        self._writer: DatabaseThread | None = None
+        self._reader: DatabaseThread | None = None
+        self._lock: int | None = None
+        self._bell = asyncio.Event()
+
+    async def open(self) -> None:
+        self._take_lock()
+        try:
+            self._writer = DatabaseThread(self._connect_writer, begin="BEGIN IMMEDIATE", name="hookfuse-sqlite-writer")
+            await self._writer.ready()
+            self._reader = DatabaseThread(self._connect_reader, begin="BEGIN", name="hookfuse-sqlite-reader")
+            await self._reader.ready()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        for thread in (self._reader, self._writer):
+            if thread is not None:
+                await thread.close()
+        self._reader = self._writer = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    async def add_application(self, application: Application) -> Application:
+        return await self._write(lambda db, now: directory.add_application(db, application, now))
+
+    async def application(self, id_or_uid: str) -> Application | None:
+        return await self._read(lambda db: directory.application_of(db, id_or_uid))
+
+    async def change_application(self, id_: str, changes: Mapping[str, Any]) -> Application | None:
+        return await self._write(lambda db, now: directory.change_application(db, id_, changes, now))
+
+    async def delete_application(self, id_: str) -> bool:
+        return await self._write(lambda db, now: directory.delete_application(db, id_, now))
+
+    async def pause_application(self, id_: str, paused: bool) -> Application | None:
+        return await self._write(lambda db, now: directory.pause_application(db, id_, paused, now), rings=True)
+
+    async def add_endpoint(self, endpoint: Endpoint) -> Endpoint:
+        return await self._write(lambda db, now: directory.add_endpoint(db, endpoint, now))
+
+    async def endpoint(self, app_id: str, id_or_uid: str) -> Endpoint | None:
+        return await self._read(lambda db: directory.endpoint_of(db, app_id, id_or_uid))
+
+    async def endpoints(self, ids: Sequence[str]) -> Sequence[Endpoint]:
+        return await self._read(lambda db: directory.endpoints_of(db, list(ids)))
+
+    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
+        return await self._write(lambda db, now: directory.change_endpoint(db, id_, changes, now), rings=True)
+
+    async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
+        return await self._write(lambda db, now: directory.stop_endpoint(db, id_, stop, reason, now))
+
+    async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:
+        return await self._write(lambda db, now: directory.start_endpoint(db, id_, stop, now), rings=True)
+
+    async def delete_endpoint(self, id_: str) -> bool:
+        return await self._write(lambda db, now: directory.delete_endpoint(db, id_, now))
+
+    async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
+        return await self._write(lambda db, now: lanes.accept(db, messages, now), rings=True)
+
+    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
+        return await self._write(lambda db, now: lanes.claim(db, limit, lease_ms, failing_limit, now))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
+        return await self._write(lambda db, now: lanes.settle(db, settlements, now), rings=True)
+
+    async def defer(self, deferrals: Sequence[Deferral]) -> None:
+        await self._write(lambda db, now: lanes.defer(db, deferrals, now), rings=True)
+
+    async def unblock(self, endpoint_ids: Sequence[str]) -> None:
+        await self._write(lambda db, now: lanes.unblock(db, endpoint_ids), rings=True)
+
+    async def rescue(self, *, deaths: int, limit: int = 1000) -> Rescued:
+        return await self._write(lambda db, now: lanes.rescue(db, deaths, limit, now), rings=True)
+
+    async def prune(self, *, older_than_ms: int, limit: int = 1000) -> int:
+        return await self._write(lambda db, now: lanes.prune(db, older_than_ms, limit, now))
+
+    async def wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._bell.wait()
+        except TimeoutError:
+            return
+        self._bell.clear()
+
+    async def message(self, app_id: str, id_or_uid: str) -> Message | None:
+        return await self._read(lambda db: desk.message_of(db, app_id, id_or_uid))
+
+    async def delivery(self, message_id: str, endpoint_id: str) -> Delivery | None:
+        return await self._read(lambda db: desk.delivery_of(db, message_id, endpoint_id))
+
+    async def deliveries(self, chosen: Chosen, *, after: Place | None = None, limit: int = 100) -> Sequence[Delivery]:
+        return await self._read(lambda db: desk.deliveries(db, chosen, after, limit))
+
+    async def count(self, chosen: Chosen) -> int:
+        return await self._read(lambda db: desk.count(db, chosen))
+
+    async def attempts(self, message_id: str, endpoint_id: str | None = None) -> Sequence[Attempt]:
+        return await self._read(lambda db: desk.attempts(db, message_id, endpoint_id))
+
+    async def retry(self, pairs: Sequence[Place]) -> int:
+        return await self._write(lambda db, now: desk.retry(db, pairs, now), rings=True)
+
+    async def cancel(self, pairs: Sequence[Place]) -> int:
+        return await self._write(lambda db, now: desk.cancel(db, pairs, now))
+
+    async def expunge(self, app_id: str, message_id: str) -> bool:
+        return await self._write(lambda db, now: desk.expunge(db, app_id, message_id, now))
+
+    async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
+        if self._writer is None:
+            raise StoreUnavailable("The store is not open; call open() first.")
+        result = await self._writer.run(lambda db: job(db, self._now_ms()))
+        if rings:
+            self._bell.set()
+        return result
+
+    async def _read(self, job: Callable[[apsw.Connection], T]) -> T:
+        if self._reader is None:
+            raise StoreUnavailable("The store is not open; call open() first.")
+        return await self._reader.run(job)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now() * 1000)
+
+    def _take_lock(self) -> None:
+        """One process per file: a second one would not hear of what this one does."""
+        try:
+            lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"The database file {self._path} cannot be made: {error.strerror}.") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise StoreError(
+                f"Another process uses {self._path}. SQLite serves one process; use Postgres for more."
+            ) from error
+        self._lock = lock
+
+    def _connect_writer(self) -> apsw.Connection:
+        db = apsw.Connection(str(self._path))
+        db.set_busy_timeout(_BUSY_MS)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA cache_size = -65536")
+        self._migrate(db)
+        return db
+
+    def _connect_reader(self) -> apsw.Connection:
+        db = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
+        db.set_busy_timeout(_BUSY_MS)
+        return db
+
+    def _migrate(self, db: apsw.Connection) -> None:
+        with db:
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS migrations"
+                " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_ms INTEGER NOT NULL)"
+            )
+            applied = int(db.execute("SELECT coalesce(max(number), 0) FROM migrations").get)
+            known = migrations("hookfuse.stores.sqlite")
+            if applied > known[-1].number:
+                raise StoreError(f"{self._path} was made by a newer Hookfuse; install that version or a newer one.")
+            for each in known:
+                if each.number > applied:
+                    db.execute(each.text)
+                    db.execute("INSERT INTO migrations VALUES (?, ?, ?)", (each.number, each.name, self._now_ms()))

@@ -1,0 +1,18 @@
+"""The promises of a delivery store, as tests that every store runs.
+
+Subclass `DeliveryStoreContract` with a fixture `bench` that yields a `Bench`: an open store and the clock that it
+decides by. The tests are coroutines; anyio's pytest plugin runs them.
+"""
+
+from hookfuse.testing.delivery.accepting import Accepting
+from hookfuse.testing.delivery.bench import Bench
+from hookfuse.testing.delivery.claiming import Claiming
+from hookfuse.testing.delivery.directing import Directing
+from hookfuse.testing.delivery.handling import Handling
+from hookfuse.testing.delivery.settling import Settling
+
+__all__ = ["Bench", "DeliveryStoreContract"]
+
+
+class DeliveryStoreContract(Accepting, Claiming, Settling, Directing, Handling):
+    """Everything that a delivery store promises."""
