@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from tests.servers import postgres
 from tests.servers.redis import running
 
 
@@ -36,3 +37,16 @@ def valkey_url(valkey_server: str) -> str:
     with redis.Redis.from_url(valkey_server) as client:
         client.flushall()
     return valkey_server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    with postgres.running() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """A Postgres database with nothing in it."""
+    with postgres.empty_database(postgres_server) as url:
+        yield url
