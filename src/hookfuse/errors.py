@@ -2,7 +2,8 @@
 
     HookfuseError
     ├── InvalidInput          (also a ValueError) a value that cannot be used; says which and what would do
-    │   ├── InvalidPolicy     a policy field out of its bounds; has `.field`
+    │   ├── InvalidField      a named field that does not do; has `.field`
+    │   │   └── InvalidPolicy a policy field out of its bounds
     │   └── InvalidKey        a breaker key that is not a usable string
     ├── AlreadySettled        (also a RuntimeError) an admission recorded or released twice
     ├── Conflict              an id of one's own (uid) that is taken
@@ -40,8 +41,8 @@ class InvalidInput(HookfuseError, ValueError):
     """A value that cannot be used. The message names it and says what would do."""
 
 
-class InvalidPolicy(InvalidInput):
-    """A policy field is out of its bounds. The message names the field and the bound."""
+class InvalidField(InvalidInput):
+    """A field does not do. The message names the field and what would do."""
 
     def __init__(self, field: str, must: str, got: object) -> None:
         super().__init__(field, must, got)
@@ -51,6 +52,10 @@ class InvalidPolicy(InvalidInput):
 
     def __str__(self) -> str:
         return f"{self.field} must {self.must}, got {shown(self.got)}."
+
+
+class InvalidPolicy(InvalidField):
+    """A policy field is out of its bounds. The message names the field and the bound."""
 
 
 class InvalidKey(InvalidInput):

@@ -1,0 +1,84 @@
+"""Ids and names: how ours are made, and what others may be.
+
+An id is a prefix and 26 characters: 48 bits of milliseconds and 80 random bits in Crockford's base 32, as in a ULID.
+So ids sort by the time they were made, in every collation, because they use one case only.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b32encode
+from enum import StrEnum
+
+from hookfuse.errors import InvalidField, InvalidInput, shown
+
+ENTROPY_BYTES = 10
+
+_TIME_BYTES = 6
+_LENGTH = 26
+_STANDARD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TO_CROCKFORD = bytes.maketrans(_STANDARD, _CROCKFORD)
+_VALUES = {chr(sign): value for value, sign in enumerate(_CROCKFORD)}
+# Base 32 works on five bytes at a time: so many zero bytes fill the sixteen up, and so many signs stand for them.
+_FILL = bytes(4)
+_FILLED = 6
+_BODY = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)
+_NAME = re.compile(r"[a-zA-Z0-9\-_.]+", re.ASCII)
+
+
+class IdKind(StrEnum):
+    """What an id is of; the value is its prefix."""
+
+    APP = "app"
+    ENDPOINT = "ep"
+    MESSAGE = "msg"
+    ATTEMPT = "atmpt"
+
+
+def make_id(kind: IdKind, now_ms: int, entropy: bytes) -> str:
+    """A new id. `entropy` is ten random bytes."""
+    if len(entropy) != ENTROPY_BYTES or not 0 <= now_ms < 1 << 48:
+        raise InvalidInput(
+            f"An id takes Unix milliseconds and ten bytes, got {shown(now_ms)} and {len(entropy)} bytes."
+        )
+    signs = b32encode(_FILL + now_ms.to_bytes(_TIME_BYTES) + entropy)[_FILLED:]
+    return f"{kind.value}_{signs.translate(_TO_CROCKFORD).decode()}"
+
+
+def made_ms(some_id: str) -> int:
+    """When a checked id was made, in Unix milliseconds."""
+    value = 0
+    for sign in some_id[-_LENGTH:-16]:
+        value = value * 32 + _VALUES[sign]
+    return value
+
+
+def check_id(kind: IdKind, text: object) -> str:
+    prefix, _, body = text.partition("_") if isinstance(text, str) else ("", "", "")
+    if prefix != kind.value or not _BODY.fullmatch(body):
+        like = f"{kind.value}_01HF7YAT00ZK8J8Q0T3ZQ4M5C6"
+        raise InvalidField(f"{kind.name.lower()}_id", f"be an id such as {like}", text)
+    return str(text)
+
+
+def check_uid(kind: IdKind, text: object, field: str = "uid") -> str:
+    """A name of the caller's own choice that stands for an id; it cannot be mistaken for one."""
+    uid = _check_name(field, text, 256)
+    if uid.startswith(f"{kind.value}_"):
+        raise InvalidField(field, f"not begin with {kind.value}_, as ids do", text)
+    return uid
+
+
+def check_event_type(text: object, field: str = "event_type") -> str:
+    return _check_name(field, text, 256)
+
+
+def check_channel(text: object, field: str = "channel") -> str:
+    return _check_name(field, text, 128)
+
+
+def _check_name(field: str, text: object, most: int) -> str:
+    if not isinstance(text, str) or len(text) > most or not _NAME.fullmatch(text):
+        raise InvalidField(field, f"be 1 to {most} letters, digits, dots, hyphens or underscores", text)
+    return text
