@@ -13,6 +13,7 @@ from typing import Protocol
 from hookfuse.core.admission import Admission
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
@@ -115,3 +116,11 @@ class BreakerStore(Protocol):
     def session(self, consistency: Consistency) -> BreakerSession: ...
 
     def async_session(self, consistency: Consistency) -> AsyncBreakerSession: ...
+
+
+class Sender(Protocol):
+    """Carries requests to endpoints. What goes wrong there is a value; only misuse raises."""
+
+    async def send(self, request: Request) -> SendResult: ...
+
+    async def close(self) -> None: ...
