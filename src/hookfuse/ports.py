@@ -26,6 +26,7 @@ from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
@@ -236,5 +237,11 @@ class DeliveryStore(Directory, Lanes, Desk, Protocol):
     async def open(self) -> None:
         """Bring the schema up to date and be ready."""
         ...
+
+
+class Sender(Protocol):
+    """Carries requests to endpoints. What goes wrong there is a value; only misuse raises."""
+
+    async def send(self, request: Request) -> SendResult: ...
 
     async def close(self) -> None: ...
