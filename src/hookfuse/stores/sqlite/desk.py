@@ -55,7 +55,8 @@ def count(db: apsw.Connection, chosen: Chosen) -> int:
 
 
 def _where(chosen: Chosen) -> tuple[str, list[Any]]:
-    terms, values = ["d.app_id = ?"], [chosen.app_id]
+    terms = ["d.app_id = ?"]
+    values: list[Any] = [chosen.app_id]
     if chosen.endpoint_id is not None:
         terms.append("d.endpoint_id = ?")
         values.append(chosen.endpoint_id)
@@ -87,7 +88,7 @@ def attempts(db: apsw.Connection, message_id: str, endpoint_id: str | None) -> l
 def retry(db: apsw.Connection, pairs: Sequence[Place], now: int) -> int:
     done = 0
     for message_id, endpoint_id in pairs:
-        row = db.execute(SQL["retry"], {"message": message_id, "endpoint": endpoint_id, "now": now}).fetchone()
+        row: Any = db.execute(SQL["retry"], {"message": message_id, "endpoint": endpoint_id, "now": now}).fetchone()
         if row is not None:
             done += 1
             db.execute(SQL["ring_fresh" if row[0] == Queue.FRESH else "ring_late"], (endpoint_id, now))

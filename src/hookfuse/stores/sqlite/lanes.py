@@ -51,7 +51,9 @@ def _accept(db: apsw.Connection, message: NewMessage, now: int, rung: dict[str, 
     if db.execute(SQL["accept_application"], (message.app_id,)).fetchone() is None:
         return Refused("unknown_application")
     if message.idempotency_key is not None:
-        known = db.execute(SQL["accept_known_key"], (message.app_id, message.idempotency_key, now - DAY_MS)).fetchone()
+        known: Any = db.execute(
+            SQL["accept_known_key"], (message.app_id, message.idempotency_key, now - DAY_MS)
+        ).fetchone()
         if known is not None:
             fingerprint, id_, deliveries, created_ms = known
             if fingerprint != message.fingerprint:
@@ -74,7 +76,7 @@ def _accept(db: apsw.Connection, message: NewMessage, now: int, rung: dict[str, 
         ),
     )
     due = max(message.deliver_ms or now, now)
-    made = db.execute(
+    made: list[Any] = db.execute(
         SQL["accept_deliveries"],
         {
             "message": message.id,
@@ -116,14 +118,14 @@ def claim(db: apsw.Connection, limit: int, lease_ms: int, failing_limit: int, no
     take(Queue.FRESH, limit - len(taken))
     if late == reserved:
         take(Queue.LATE, limit - len(taken))
-    return Claims(tuple(taken), 0 if taken else _next_wake(db, now, failing_limit > 0))
+    return Claims(tuple(taken), 0 if taken else _next_wake(db, now, failing_limit > 0), now)
 
 
 def _claim_queue(
     db: apsw.Connection, queue: Queue, failing: bool, most: int, token: int, lease_end: int, now: int
 ) -> list[Claim]:
     name = _QUEUES[queue]
-    rows = db.execute(SQL[f"claim_{name}_lanes"], (failing, now, most)).fetchall()
+    rows: list[Any] = db.execute(SQL[f"claim_{name}_lanes"], (failing, now, most)).fetchall()
     lanes = fair_order([_Lane(*row) for row in rows])
     each = max(1, -(-most // len(lanes))) if lanes else 0
     taken: list[Claim] = []
@@ -131,7 +133,7 @@ def _claim_queue(
         if len(taken) >= most:
             break
         room = min(lane.width - lane.in_flight, each, most - len(taken), rate_room(lane.rate_limit, lane.rate_us, now))
-        heads = db.execute(SQL["claim_heads"], (lane.endpoint_id, queue, room + 1)).fetchall()
+        heads: list[Any] = db.execute(SQL["claim_heads"], (lane.endpoint_id, queue, room + 1)).fetchall()
         due = list(takewhile(lambda head: head[1] <= now, heads[:room]))
         db.executemany(SQL["claim_delivery"], ((lease_end, token, head[0], lane.endpoint_id) for head in due))
         rest = heads[len(due)][1] if len(heads) > len(due) else None
@@ -139,11 +141,11 @@ def _claim_queue(
         wake = None if rest is None else max(rest, now, -(-rate_us // 1000))
         in_flight = lane.in_flight + len(due)
         db.execute(SQL[f"claimed_{name}"], (in_flight, rate_us, wake, lane.endpoint_id))
-        taken += (_claim(lane, head, token, in_flight) for head in due)
+        taken += (_claim(lane, head, token, in_flight, failing) for head in due)
     return taken
 
 
-def _claim(lane: _Lane, head: tuple[Any, ...], token: int, in_flight: int) -> Claim:
+def _claim(lane: _Lane, head: tuple[Any, ...], token: int, in_flight: int, failing: bool) -> Claim:
     message_id, _, attempts, spent, deaths, created_ms, event_type, payload = head
     return Claim(
         message_id,
@@ -158,11 +160,12 @@ def _claim(lane: _Lane, head: tuple[Any, ...], token: int, in_flight: int) -> Cl
         spent,
         deaths,
         in_flight,
+        failing,
     )
 
 
 def _next_wake(db: apsw.Connection, now: int, failing: bool) -> int | None:
-    wakes = [
+    wakes: list[Any] = [
         db.execute(SQL[f"next_{name}"], (each,)).get
         for name in _QUEUES.values()
         for each in ((False, True) if failing else (False,))
@@ -256,7 +259,7 @@ def _settle(db: apsw.Connection, each: Settlement, tally: _Tally, now: int) -> b
 
 def _return(db: apsw.Connection, values: dict[str, Any], tally: _Tally, due: int, now: int) -> bool:
     """Put a claimed delivery back into its lane."""
-    row = db.execute(SQL["settle_pending"], {**values, "due": due, "now": now}).fetchone()
+    row: Any = db.execute(SQL["settle_pending"], {**values, "due": due, "now": now}).fetchone()
     if row is None:
         return False
     if row[0] is not None:
@@ -284,7 +287,7 @@ def unblock(db: apsw.Connection, endpoint_ids: Iterable[str]) -> None:
 def rescue(db: apsw.Connection, deaths: int, limit: int, now: int) -> Rescued:
     tally = _Tally()
     quarantined = []
-    lost = db.execute(SQL["lost_leases"], (now, limit)).fetchall()
+    lost: list[Any] = db.execute(SQL["lost_leases"], (now, limit)).fetchall()
     for message_id, endpoint_id, token, died in lost:
         db.execute(SQL["count_death"], (message_id, endpoint_id))
         ends = died + 1 >= deaths

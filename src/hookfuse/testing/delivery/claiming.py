@@ -136,6 +136,7 @@ class Claiming(OnBench):
         await bench.send()
         claims = await bench.claim(failing_limit=1)
         assert sum(claim.endpoint_id in failing for claim in claims) == 1
+        assert all(claim.failing == (claim.endpoint_id in failing) for claim in claims)
         assert sum(claim.endpoint_id not in failing for claim in claims) == 2
 
     async def test_blocked_lane_waits(self, bench: Bench) -> None:
@@ -151,7 +152,7 @@ class Claiming(OnBench):
         assert await bench.claim() == ()
         bench.clock.advance(0.001)
         claims = await bench.claim()
-        assert [claim.message_id for claim in claims][0] == id_
+        assert claims[0].message_id == id_
         await bench.store.defer([Deferral(each, "open", wait_ms=30_000) for each in claims])
         assert await bench.claim() == ()
         await bench.store.unblock(["ep_1"])
@@ -195,6 +196,10 @@ class Claiming(OnBench):
         await bench.settle(claim, state=DeliveryState.PENDING)
         (claim,) = await bench.claim()
         assert claim.version == changed.version
+        await bench.store.change_application("app_1", {"retry": {"delays": [1]}})
+        await bench.settle(claim, state=DeliveryState.PENDING)
+        (claim,) = await bench.claim()
+        assert claim.version > changed.version
 
     async def test_fifo_keeps_the_order(self, bench: Bench) -> None:
         """A FIFO lane sends one at a time in the order of acceptance; a failing one holds up those behind it."""
