@@ -88,7 +88,7 @@ class Settling(OnBench):
         """A delivery that lost three workers has failed, and says why; a retry by hand begins anew."""
         await bench.lane()
         id_ = await bench.send()
-        quarantined = []
+        quarantined: list[Place] = []
         for _ in range(3):
             assert len(await bench.claim()) == 1
             bench.clock.advance(LEASE)
