@@ -33,13 +33,17 @@ class EgressWatch:
             self._newer = {}
             self._began = now
         mute = result.status is None
+        if not mute and self.suspect:
+            # A new suspicion needs new evidence.
+            self._older, self._newer = {}, {}
+            self._change(False)
         self._newer[endpoint_id] = mute
         if not mute:
-            self._change(False)
-        elif not self.suspect and len(self._newer) + len(self._older) >= _ENDPOINTS:
+            return False
+        if not self.suspect and len(self._newer) + len(self._older) >= _ENDPOINTS:
             last = {**self._older, **self._newer}
             self._change(len(last) >= _ENDPOINTS and sum(last.values()) >= _SHARE * len(last))
-        return mute and self.suspect
+        return self.suspect
 
     def _change(self, suspect: bool) -> None:
         if suspect is not self.suspect:

@@ -23,11 +23,17 @@ _LONGEST_PAUSE = 1.0
 
 
 class Settler:
-    """One journey at a time; what ends meanwhile goes with the next. `lost` hears of claims settled too late."""
+    """One journey at a time; what ends meanwhile goes with the next.
 
-    def __init__(self, store: Lanes, lost: Callable[[Sequence[Claim]], None]) -> None:
+    `lost` hears of claims that were settled too late, `written` of every journey's end.
+    """
+
+    def __init__(
+        self, store: Lanes, lost: Callable[[Sequence[Claim]], None], written: Callable[[], None] = lambda: None
+    ) -> None:
         self._store = store
         self._lost = lost
+        self._written = written
         self._settlements: list[Settlement] = []
         self._deferrals: list[Deferral] = []
         self._journey: asyncio.Task[None] | None = None
@@ -65,6 +71,7 @@ class Settler:
                     await self._write(partial(self._settle, settlements))
                 if deferrals:
                     await self._write(partial(self._store.defer, deferrals))
+                self._written()
         finally:
             self._journey = None
             self._idle.set()

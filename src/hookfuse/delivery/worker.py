@@ -84,7 +84,8 @@ class Worker:
         self._targets = targets
         self._on_lost = on_lost
         self._offset = 0.0
-        self._settler = Settler(store, self._lost)
+        self._room = asyncio.Event()
+        self._settler = Settler(store, self._lost, self._room.set)
         self._courier = Courier(
             store,
             breakers,
@@ -100,7 +101,6 @@ class Worker:
         self._hands: set[asyncio.Task[None]] = set()
         self._failing = 0
         self._suspects = 0
-        self._room = asyncio.Event()
         self._stopping = asyncio.Event()
         self._unblocking: set[str] = set()
         self._unblocker: asyncio.Task[None] | None = None
