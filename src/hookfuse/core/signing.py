@@ -135,7 +135,7 @@ def _signature(secret: Secret, head: bytes, body: bytes, sign_ed25519: SignEd255
 def _by_scheme(given: str) -> dict[str, list[bytes]]:
     """The signatures of a header by their version; what cannot be read is left out."""
     found: dict[str, list[bytes]] = {Scheme.HMAC.value: [], Scheme.ED25519.value: []}
-    for entry in given.split(" ", _MOST_SIGNATURES)[:_MOST_SIGNATURES]:
+    for entry in given.split(" ")[:_MOST_SIGNATURES]:
         version, _, encoded = entry.partition(",")
         if version in found:
             try:
