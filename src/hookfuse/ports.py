@@ -26,10 +26,8 @@ from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
-from hookfuse.core.sending import Request, SendResult
-
-
 from hookfuse.core.secret import Secret
+from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
