@@ -64,7 +64,7 @@ async def test_retries_by_the_schedule_and_then_fails(post: Post) -> None:
 
 
 async def test_an_open_breaker_spends_no_attempt(post: Post) -> None:
-    """Once a breaker is open its deliveries wait untouched; a probe goes when it is due, and its success frees the rest."""
+    """Once a breaker is open its deliveries wait untouched; a probe goes when due, and its success frees the rest."""
     await post.endpoint(retry={"delays": [1] * 20, "jitter": 0})
     post.sender.answers = trouble(Trouble.CONNECT)
     ids = [await post.bench.send() for _ in range(20)]
@@ -161,7 +161,7 @@ async def test_a_breaker_that_disables_stops_the_endpoint(post: Post) -> None:
 
 
 async def test_a_blocked_destination_is_flagged_and_charges_nobody(post: Post) -> None:
-    """An endpoint whose address was forbidden after it was stored is flagged, not dialled, and its breaker untouched."""
+    """An endpoint whose address was forbidden after it was stored is flagged and not dialled; no breaker is charged."""
     await post.endpoint(url="http://10.0.0.1/hook")
     id_ = await post.bench.send()
     async with post.working() as worker:
