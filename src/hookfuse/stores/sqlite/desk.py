@@ -10,8 +10,9 @@ from typing import Any
 import apsw
 
 from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState, Place, Queue
+from hookfuse.core.lanes import DAY_MS
 from hookfuse.core.message import Message
-from hookfuse.stores.sqlite.lanes import SQL
+from hookfuse.stores.sqlite.queries import SQL
 
 _MESSAGE = tuple(each.name for each in fields(Message))
 _DELIVERY = tuple(each.name for each in fields(Delivery))
@@ -110,6 +111,14 @@ def expunge(db: apsw.Connection, app_id: str, message_id: str, now: int) -> bool
         return False
     db.execute(SQL["cancel_message"], (now, message_id))
     return True
+
+
+def prune(db: apsw.Connection, older_than_ms: int, limit: int, now: int) -> int:
+    ids = db.execute(SQL["prune_messages"], (older_than_ms, limit)).fetchall()
+    for name in ("prune_attempts", "prune_deliveries", "prune_message"):
+        db.executemany(SQL[name], ids)
+    db.execute(SQL["prune_keys"], (now - DAY_MS,))
+    return len(ids)
 
 
 def _delivery(row: Any) -> Delivery:

@@ -11,7 +11,7 @@ import apsw
 
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.errors import Conflict, InvalidInput, shown
-from hookfuse.stores.sqlite.lanes import SQL
+from hookfuse.stores.sqlite.queries import SQL
 
 R = TypeVar("R", Application, Endpoint)
 

@@ -35,11 +35,22 @@ class _Done(NamedTuple):
 
 
 class DatabaseThread:
-    """Runs jobs one after the other; `begin` is how a transaction of this thread begins."""
+    """Runs jobs one after the other.
 
-    def __init__(self, connect: Callable[[], apsw.Connection], *, begin: str, name: str) -> None:
+    `begin` is how a transaction of this thread begins; `undone` is called when one, or a job of it, was undone.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        *,
+        begin: str,
+        name: str,
+        undone: Callable[[], None] = lambda: None,
+    ) -> None:
         self._connect = connect
         self._begin = begin
+        self._undone = undone
         self._asked: queue.SimpleQueue[_Asked[Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._loop = asyncio.get_running_loop()
@@ -97,6 +108,7 @@ class DatabaseThread:
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._undone()
             lost = translated(error)
             return [_Done(asked.future, None, lost) for asked in batch]
         return done
@@ -111,6 +123,7 @@ class DatabaseThread:
                 raise
             connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
+            self._undone()
             return _Done(asked.future, None, translated(error))
         connection.execute("RELEASE job")
         return _Done(asked.future, result, None)
