@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import time
 from collections.abc import Callable
@@ -181,7 +180,7 @@ def _settlement(claim: Claim, verdict: Verdict, attempt: Attempt) -> Settlement:
 def _attempt(claim: Claim, result: SendResult, started: float) -> Attempt:
     at_ms = int(started * 1000)
     return Attempt(
-        make_id(IdKind.ATTEMPT, at_ms, os.urandom(ENTROPY_BYTES)),
+        make_id(IdKind.ATTEMPT, at_ms, random.randbytes(ENTROPY_BYTES)),
         claim.message_id,
         claim.endpoint_id,
         claim.app_id,

@@ -1,4 +1,4 @@
-"""The composition root: the only module that names concrete stores.
+"""Breakers that many processes share, for operators' tools.
 
 `Fleet` is what operators' tools work with. Unlike a worker's breakers it answers from the store or raises: nobody is
 told "closed" because Redis was away.
