@@ -126,7 +126,7 @@ def report_args(
     failure = ""
     if outcome.kind is FAILURE:
         kept = Failure.of(error, 0)
-        failure = json.dumps({"type": kept.type, "message": kept.message}, ensure_ascii=False)
+        failure = json.dumps({"type": kept.type, "message": kept.message}, ensure_ascii=False, separators=(",", ":"))
     return [
         outcome.kind.value,
         admission.generation,
@@ -148,23 +148,24 @@ def read_reply(key: str, reply: Sequence[Any]) -> Reply:
 
 def read_news(key: str, generation: int, text: bytes) -> News:
     """An entry of the index, or of the stream, where an empty text means plainly closed."""
+    # Defaults are left out of an entry, but for the state and the ramp.
     if text in (b"", b"plain"):
         return News(key, generation)
     entry = json.loads(text)
     return News(
         key,
-        int(entry["generation"]),
+        int(entry.get("generation", 0)),
         plain=False,
         state=State(entry["state"]),
-        override=Override(entry["override"]),
-        override_until_ms=_optional(entry["override_until_ms"]),
-        override_reason=entry["override_reason"],
-        probe_ms=_optional(entry["probe_ms"]),
-        hold_ms=int(entry["hold_ms"]),
-        changed_ms=int(entry["changed_ms"]),
+        override=Override(entry.get("override", "none")),
+        override_until_ms=_optional(entry.get("override_until_ms")),
+        override_reason=entry.get("override_reason", ""),
+        probe_ms=_optional(entry.get("probe_ms")),
+        hold_ms=int(entry.get("hold_ms", 0)),
+        changed_ms=int(entry.get("changed_ms", 0)),
         ramp_ms=int(entry["ramp_ms"]),
-        reason=entry["reason"],
-        numbers=json.loads(entry["numbers"]),
+        reason=entry.get("reason", ""),
+        numbers=json.loads(entry.get("numbers", "{}")),
     )
 
 
@@ -216,7 +217,7 @@ def read_breaker(key: str, hash_: Sequence[bytes] | Mapping[bytes, bytes], now_m
     for name in ("generation", "changed_ms", "streak", "trips", "probe_successes", "hold_ms", "expires_ms"):
         setattr(breaker, name, int(text.get(name, 0)))
     for name in ("opened_ms", "probe_ms", "override_until_ms"):
-        setattr(breaker, name, int(text[name]) if name in text else None)
+        setattr(breaker, name, _optional(text.get(name)))
     breaker.state = State(text["state"])
     breaker.override = Override(text.get("override", "none"))
     breaker.override_reason = text.get("override_reason", "")
@@ -265,6 +266,5 @@ def _read_failure(line: str) -> Failure:
     return Failure(fields["type"], fields["message"], int(at_ms) / 1000)
 
 
-def _optional(text: str) -> int | None:
-    number = int(text)
-    return None if number < 0 else number
+def _optional(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -29,6 +29,11 @@ for name, default in pairs(DEFAULTS) do
   IS_NUMBER[name] = type(default) == 'number'
 end
 
+local TOLD = {
+  'generation', 'state', 'override', 'override_until_ms', 'override_reason', 'probe_ms', 'hold_ms', 'changed_ms',
+  'reason', 'numbers',
+}
+
 local seq_key, stream_key, index_key = KEYS[1], KEYS[2], KEYS[3]
 local base = string.sub(seq_key, 1, -4)
 local now = clock_ms()
@@ -102,24 +107,19 @@ local function touch(breaker)
   end
 end
 
--- What other processes need to know of a breaker that is not plainly closed; '' when it is.
+-- What other processes need to know of a breaker that is not plainly closed, without defaults; '' when it is.
 local function entry(breaker)
   if breaker.plain then
     return ''
   end
-  return cjson.encode({
-    generation = whole(breaker.generation),
-    state = breaker.state,
-    override = breaker.override,
-    override_until_ms = whole(breaker.override_until_ms),
-    override_reason = breaker.override_reason,
-    probe_ms = whole(breaker.probe_ms),
-    hold_ms = whole(breaker.hold_ms),
-    changed_ms = whole(breaker.changed_ms),
-    ramp_ms = whole(breaker.ramp_ms),
-    reason = breaker.reason,
-    numbers = breaker.numbers,
-  })
+  local told = { ramp_ms = whole(breaker.ramp_ms) }
+  for _, name in ipairs(TOLD) do
+    local value = breaker[name]
+    if value ~= DEFAULTS[name] then
+      told[name] = IS_NUMBER[name] and whole(value) or value
+    end
+  end
+  return cjson.encode(told)
 end
 
 -- Tell the other processes: a transition, or (without one) that a Retry-After holds the breaker.
