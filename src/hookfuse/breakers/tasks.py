@@ -126,6 +126,10 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         """Judge a sample, for policies with evaluate="sampled"; without a tally, the breaker's own counts."""
         return await self._session.evaluate(check_key(key), self.policy(key), check_tally(tally))
 
+    async def catch_up(self) -> None:
+        """Wait until this process has heard of all that has happened so far; see `Breakers.catch_up`."""
+        await self._session.catch_up()
+
     async def close(self) -> None:
         """Flush what is buffered and stop what runs in the background."""
         await self._session.close()

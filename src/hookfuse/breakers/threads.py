@@ -140,6 +140,14 @@ class Breakers(Face[BreakerSession, Transition | None]):
         """Judge a sample, for policies with evaluate="sampled"; without a tally, the breaker's own counts."""
         return self._session.evaluate(check_key(key), self.policy(key), check_tally(tally))
 
+    def catch_up(self) -> None:
+        """Wait until this process has heard of all that has happened so far, and told its own successes.
+
+        Afterwards observers have been told, and answers know what others did before. No call needs this; a test does,
+        or a tool that looks. Raises `StoreUnavailable` if the store is away.
+        """
+        self._session.catch_up()
+
     def close(self) -> None:
         """Flush what is buffered and stop what runs in the background."""
         self._session.close()

@@ -41,7 +41,7 @@ class InThreads:
         return run
 
     def catch_up(self) -> None:
-        self._breakers._session.catch_up()
+        self._breakers.catch_up()
 
     def close(self) -> None:
         self._breakers.close()
@@ -59,13 +59,13 @@ class InTasks:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             async def call() -> Any:
-                await self._catch_up()
+                await self._breakers.catch_up()
                 result = method(*args, **kwargs)
                 if isinstance(result, AsyncIterator):
                     result = [each async for each in result]
                 elif inspect.isawaitable(result):
                     result = await result
-                await self._catch_up()
+                await self._breakers.catch_up()
                 return result
 
             return self._runner.run(call())
@@ -73,10 +73,7 @@ class InTasks:
         return run
 
     def catch_up(self) -> None:
-        self._runner.run(self._catch_up())
-
-    async def _catch_up(self) -> None:
-        await self._breakers._session.catch_up()
+        self._runner.run(self._breakers.catch_up())
 
     def close(self) -> None:
         self._runner.run(self._breakers.close())
