@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from hookfuse.breakers.face import Face, S, check_report
+from hookfuse.breakers.face import Face, S, check_classify, check_report
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
+from hookfuse.core.keys import check_key
 from hookfuse.core.outcome import Classify, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.errors import AlreadySettled, InvalidInput, shown
@@ -35,8 +36,7 @@ class Call(Generic[S]):
         self._face = face
         self.key = key
         if classify is not None:
-            if not callable(classify):
-                raise InvalidInput(f"classify must be a function of the exception, got {shown(classify)}.")
+            check_classify(classify)
             self._classify = classify
 
     @property
@@ -107,7 +107,7 @@ class Guard(Call[BreakerSession]):
         generation = session.healthy(self.key)
         policy = face._default if face._policy_for is None else face.policy(self.key)
         if generation is None:
-            refusal = session.refusal(self.key, policy)
+            refusal = session.refusal(check_key(self.key), policy)
             if refusal is not None:
                 raise refusal
             self.begin_with(session.admit(self.key, policy))
@@ -154,26 +154,28 @@ class AsyncGuard(Call[AsyncBreakerSession]):
         face = self._face
         session = face._session
         generation = session.healthy(self.key)
-        policy = face.policy(self.key)
+        policy = face._default if face._policy_for is None else face.policy(self.key)
         if generation is None:
-            refusal = session.refusal(self.key, policy)
+            refusal = session.refusal(check_key(self.key), policy)
             if refusal is not None:
                 raise refusal
             self.begin_with(await session.admit(self.key, policy))
         else:
-            self.begin(policy, generation, session.timer())
+            self._policy = policy
+            self._generation = generation
+            self._started = session.timer()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.end(error)
+        if error is None and self._outcome is None and self._admission is None:
+            self._face._session.succeeded(self.key, self._policy, self._generation, self._started)
+        else:
+            await self.end(error)
 
     async def end(self, error: BaseException | None) -> None:
         session = self._face._session
-        if error is None and self._outcome is None and self._admission is None:
-            session.succeeded(self.key, self._policy, self._generation, self._started)
-            return
         outcome: Outcome | None = None
         try:
             outcome = self._verdict(error)
@@ -182,6 +184,16 @@ class AsyncGuard(Call[AsyncBreakerSession]):
                 await session.release(self.admission)
         if outcome is not None:
             await session.record(self.admission, outcome, self._latency, self._error)
+
+    async def run(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call `function` within this guard, which has begun."""
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as error:
+            await self.end(error)
+            raise
+        await self.end(None)
+        return result
 
 
 class _Done:

@@ -17,7 +17,6 @@ from hookfuse.core.outcome import Classify, Outcome, classify_exception
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
-from hookfuse.errors import BreakerOpen
 from hookfuse.local import MemoryStore
 from hookfuse.ports import AsyncBreakerSession, BreakerStore, Consistency
 
@@ -65,25 +64,39 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         """Guard every call of a coroutine function; see `Breakers.protect`. `fallback` may be one too."""
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-            fixed, key_of = check_protect(key, fallback, function, asynchronous=True)
+            fixed, key_of = check_protect(key, fallback, classify, function, asynchronous=True)
+            session, default, policy_for = self._session, self._default, self._policy_for
+            # Bound once, and no guard is made: a healthy call is this one coroutine, around that of the function.
+            healthy, timer, succeeded = session.healthy, session.timer, session.succeeded
 
             @functools.wraps(function)
             async def protected(*args: P.args, **kwargs: P.kwargs) -> R:
-                call = AsyncGuard(self, fixed or key_of(*args, **kwargs), classify)
-                try:
-                    await call.__aenter__()
-                except BreakerOpen:
+                name = fixed or key_of(*args, **kwargs)
+                generation = healthy(name)
+                policy = default if policy_for is None else self.policy(name)
+                if generation is None:
+                    refusal = session.refusal(check_key(name), policy)
+                    if refusal is None:
+                        admission = await session.admit(name, policy)
+                        if admission.allowed:
+                            call = AsyncGuard(self, name, classify)
+                            call.begin_with(admission)
+                            return await call.run(function, *args, **kwargs)
+                        refusal = admission.refusal()
                     if fallback is None:
-                        raise
+                        raise refusal
                     instead = fallback(*args, **kwargs)
-                    result: R = await instead if inspect.isawaitable(instead) else instead
-                    return result
+                    other: R = await instead if inspect.isawaitable(instead) else instead
+                    return other
+                started = timer()
                 try:
                     result = await function(*args, **kwargs)
                 except BaseException as error:
+                    call = AsyncGuard(self, name, classify)
+                    call.begin(policy, generation, started)
                     await call.end(error)
                     raise
-                await call.end(None)
+                succeeded(name, policy, generation, started)
                 return result
 
             return protected

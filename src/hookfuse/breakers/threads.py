@@ -66,7 +66,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
         """
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
-            fixed, key_of = check_protect(key, fallback, function, asynchronous=False)
+            fixed, key_of = check_protect(key, fallback, classify, function, asynchronous=False)
             session, default, policy_for = self._session, self._default, self._policy_for
             # Bound once: looking them up per call is a tenth of what a healthy call costs.
             healthy, timer, succeeded = session.healthy, session.timer, session.succeeded
@@ -77,7 +77,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
                 generation = healthy(name)
                 policy = default if policy_for is None else self.policy(name)
                 if generation is None:
-                    refusal = session.refusal(name, policy)
+                    refusal = session.refusal(check_key(name), policy)
                     if refusal is None:
                         admission = session.admit(name, policy)
                         if admission.allowed:

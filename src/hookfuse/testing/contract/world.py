@@ -40,6 +40,17 @@ class InThreads:
 
         return run
 
+    def run(self, form: str, work: Callable[[], Any], *, key: Any, **settings: Any) -> Any:
+        """Call `work` as a protected function, or in a guarded block."""
+        self.catch_up()
+        try:
+            if form == "protected":
+                return self._breakers.protect(key=key, **settings)(work)()
+            with self._breakers.guard(key, **settings):
+                return work()
+        finally:
+            self.catch_up()
+
     def catch_up(self) -> None:
         self._breakers.catch_up()
 
@@ -71,6 +82,22 @@ class InTasks:
             return self._runner.run(call())
 
         return run
+
+    def run(self, form: str, work: Callable[[], Any], *, key: Any, **settings: Any) -> Any:
+        async def function() -> Any:
+            return work()
+
+        async def call() -> Any:
+            await self._breakers.catch_up()
+            try:
+                if form == "protected":
+                    return await self._breakers.protect(key=key, **settings)(function)()
+                async with self._breakers.guard(key, **settings):
+                    return await function()
+            finally:
+                await self._breakers.catch_up()
+
+        return self._runner.run(call())
 
     def catch_up(self) -> None:
         self._runner.run(self._breakers.catch_up())
