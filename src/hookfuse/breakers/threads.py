@@ -8,7 +8,8 @@ from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
 from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_choice, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import Guard
-from hookfuse.breakers.outage import OutageChoice, SafeSession
+from hookfuse.breakers.outage import OutageChoice
+from hookfuse.breakers.safe import SafeSession
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
 from hookfuse.core.keys import check_key
