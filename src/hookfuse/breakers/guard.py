@@ -1,4 +1,9 @@
-"""A guarded block, for threads and for asyncio."""
+"""A guarded block, for threads and for asyncio.
+
+An exception knows the frames that it came through. Where such a frame knows the exception too, or a guard that does,
+both would stay in memory until the garbage collector comes by, with all that the caller had at hand. So whatever is
+raised or reported here is let go of.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ class Call(Generic[S]):
     _outcome: Outcome | None = None
     _admission: Admission | None = None
     _latency: float | None
-    _error: BaseException | str | None
+    _error: BaseException | str | None = None
     _policy: Policy
     _generation: int
     _started: float
@@ -76,6 +81,11 @@ class Call(Generic[S]):
         self._admission = admission
         self.begin(admission.policy, admission.generation, self._face._session.timer())
 
+    def _reported(self, error: BaseException | None) -> BaseException | str | None:
+        """The error to report. It is let go of here: it knows the block's frame, and that knows this guard."""
+        recorded, self._error = self._error, None
+        return error if self._outcome is None else recorded
+
     def _verdict(self, error: BaseException | None) -> Outcome | None:
         """The outcome of the block; None: nothing happened, give the admission back."""
         admission = self.admission
@@ -85,7 +95,6 @@ class Call(Generic[S]):
         outcome = self._outcome
         if outcome is None:
             self._latency = max(self._face._session.timer() - self._started, 0.0)
-            self._error = error
             if error is None:
                 return Outcome.OK
             if not isinstance(error, Exception):
@@ -109,7 +118,10 @@ class Guard(Call[BreakerSession]):
         if generation is None:
             refusal = session.refusal(check_key(self.key), policy)
             if refusal is not None:
-                raise refusal
+                try:
+                    raise refusal
+                finally:
+                    del refusal
             self.begin_with(session.admit(self.key, policy))
         else:
             self._policy = policy
@@ -127,6 +139,7 @@ class Guard(Call[BreakerSession]):
 
     def end(self, error: BaseException | None) -> None:
         session = self._face._session
+        reported = self._reported(error)
         outcome: Outcome | None = None
         try:
             outcome = self._verdict(error)
@@ -134,7 +147,7 @@ class Guard(Call[BreakerSession]):
             if outcome is None:
                 session.release(self.admission)
         if outcome is not None:
-            session.record(self.admission, outcome, self._latency, self._error)
+            session.record(self.admission, outcome, self._latency, reported)
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `function` within this guard, which has begun."""
@@ -158,7 +171,10 @@ class AsyncGuard(Call[AsyncBreakerSession]):
         if generation is None:
             refusal = session.refusal(check_key(self.key), policy)
             if refusal is not None:
-                raise refusal
+                try:
+                    raise refusal
+                finally:
+                    del refusal
             self.begin_with(await session.admit(self.key, policy))
         else:
             self._policy = policy
@@ -176,6 +192,7 @@ class AsyncGuard(Call[AsyncBreakerSession]):
 
     async def end(self, error: BaseException | None) -> None:
         session = self._face._session
+        reported = self._reported(error)
         outcome: Outcome | None = None
         try:
             outcome = self._verdict(error)
@@ -183,7 +200,7 @@ class AsyncGuard(Call[AsyncBreakerSession]):
             if outcome is None:
                 await session.release(self.admission)
         if outcome is not None:
-            await session.record(self.admission, outcome, self._latency, self._error)
+            await session.record(self.admission, outcome, self._latency, reported)
 
     async def run(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `function` within this guard, which has begun."""

@@ -85,7 +85,11 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
                             return await call.run(function, *args, **kwargs)
                         refusal = admission.refusal()
                     if fallback is None:
-                        raise refusal
+                        try:
+                            raise refusal
+                        finally:
+                            # Its traceback knows this frame; knowing it back would be a cycle.
+                            del refusal
                     instead = fallback(*args, **kwargs)
                     other: R = await instead if inspect.isawaitable(instead) else instead
                     return other

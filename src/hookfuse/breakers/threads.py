@@ -87,7 +87,11 @@ class Breakers(Face[BreakerSession, Transition | None]):
                             return call.run(function, *args, **kwargs)
                         refusal = admission.refusal()
                     if fallback is None:
-                        raise refusal
+                        try:
+                            raise refusal
+                        finally:
+                            # Its traceback knows this frame; knowing it back would be a cycle.
+                            del refusal
                     instead: R = fallback(*args, **kwargs)
                     return instead
                 started = timer()
