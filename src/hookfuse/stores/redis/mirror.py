@@ -12,11 +12,13 @@ ahead of the stream; `_ahead` remembers them until it has caught up.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
+from time import monotonic
+from zlib import crc32
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.bounds import milliseconds
+from hookfuse.core.keys import KEY_BYTES
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import CLOSED, DISABLED, FORCED_CLOSED, FORCED_OPEN, NOT_FORCED, OPEN, explain, ramp_share
 from hookfuse.stores.redis.keys import Keys
@@ -41,18 +43,18 @@ class Mirror:
 
     @property
     def fresh(self) -> bool:
-        return time.monotonic() < self._fresh_until
+        return monotonic() < self._fresh_until
 
     def heard(self, now_ms: int | None = None) -> None:
         """The store has been heard of, and says what time it is."""
-        now = time.monotonic()
+        now = monotonic()
         self._fresh_until = now + self._max_staleness
         if now_ms is not None:
             self._offset = now_ms / 1000 - now
 
     def _estimate(self) -> float:
         # Monotonic time and an offset taken from replies: this machine's own clock may be wrong.
-        return time.monotonic() + self._offset
+        return monotonic() + self._offset
 
     def distrust(self) -> None:
         """Answer nothing until the store has been heard of again."""
@@ -97,9 +99,15 @@ class Mirror:
         return max(position, self._ahead.get(key, 0)) if self._ahead else position
 
     def healthy(self, key: str) -> int | None:
-        if time.monotonic() >= self._fresh_until or key in self._entries:
+        # Runs before every call, so `fresh` and `generation` are written out.
+        try:
+            name = key.encode()
+        except (AttributeError, UnicodeEncodeError):
             return None
-        return self.generation(key)
+        if not name or len(name) > KEY_BYTES or monotonic() >= self._fresh_until or key in self._entries:
+            return None
+        position = self.positions[crc32(name) % self._keys.shards]
+        return max(position, self._ahead.get(key, 0)) if self._ahead else position
 
     def answer(self, key: str, policy: Policy) -> Admission | None:
         """The answer, if this process may give it; None: ask the store."""
