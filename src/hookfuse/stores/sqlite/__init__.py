@@ -1,7 +1,7 @@
 """Messages and deliveries in one SQLite file, for one process.
 
-Every write goes through one thread that commits in groups (`thread.py`); reads have a connection of their own and see
-the last commit. The file is in WAL mode with synchronous=FULL: what was committed survives a power cut. A second
+Every write goes through one connection that commits in groups, reads have one of their own (`connections.py`).
+The file is in WAL mode with synchronous=FULL: what was committed survives a power cut. A second
 process on the same file is refused.
 """
 
@@ -30,13 +30,13 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
-from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
 from hookfuse.stores.sql import migrations
 from hookfuse.stores.sqlite import desk, directory, settle
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
-from hookfuse.stores.sqlite.thread import DatabaseThread
+from hookfuse.stores.sqlite.connections import Reader, Writer
 
 __all__ = ["SqliteStore"]
 
@@ -56,30 +56,24 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
         self._path = Path(path)
         self._clock = clock or _MachineClock()
-        self._writer: DatabaseThread | None = None
-        self._reader: DatabaseThread | None = None
+        self._routes = Routes()
+        self._writer = Writer(self._connect_writer, undone=self._routes.forget)
+        self._reader = Reader(self._connect_reader)
         self._lock: int | None = None
         self._bell = asyncio.Event()
-        self._routes = Routes()
 
     async def open(self) -> None:
         self._take_lock()
         try:
-            self._writer = DatabaseThread(
-                self._connect_writer, begin="BEGIN IMMEDIATE", name="hookfuse-sqlite-writer", undone=self._routes.forget
-            )
-            await self._writer.ready()
-            self._reader = DatabaseThread(self._connect_reader, begin="BEGIN", name="hookfuse-sqlite-reader")
-            await self._reader.ready()
+            await self._writer.open()
+            await self._reader.open()
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        for thread in (self._reader, self._writer):
-            if thread is not None:
-                await thread.close()
-        self._reader = self._writer = None
+        await self._reader.close()
+        await self._writer.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -174,8 +168,6 @@ class SqliteStore:
         return await self._write(lambda db, now: desk.expunge(db, app_id, message_id, now))
 
     async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
-        if self._writer is None:
-            raise StoreUnavailable("The store is not open; call open() first.")
         result = await self._writer.run(lambda db: job(db, self._now_ms()))
         if rings:
             self._bell.set()
@@ -191,8 +183,6 @@ class SqliteStore:
         return await self._write(changing, rings=rings)
 
     async def _read(self, job: Callable[[apsw.Connection], T]) -> T:
-        if self._reader is None:
-            raise StoreUnavailable("The store is not open; call open() first.")
         return await self._reader.run(job)
 
     def _now_ms(self) -> int:
@@ -215,7 +205,6 @@ class SqliteStore:
 
     def _connect_writer(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path))
-        db.set_busy_timeout(_BUSY_MS)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA cache_size = -65536")
