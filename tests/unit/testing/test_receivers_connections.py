@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
+from urllib.parse import urlsplit
 
 import pytest
 
 from hookfuse.testing.receivers import (
     Answer,
     Behaviour,
+    Dead,
     DripBody,
     DripHeaders,
     Hang,
@@ -20,7 +22,7 @@ from hookfuse.testing.receivers import (
     Slow,
 )
 from hookfuse.testing.receivers.playing import Play
-from tests.unit.testing.calling import Client, post, request, until
+from tests.unit.testing.calling import PATIENCE, Client, post, request, until
 from tests.unit.testing.conftest import Run
 
 
@@ -174,6 +176,42 @@ def test_impatient_client(run: Run) -> None:
                 await client.rest()
             assert receivers["ep"].requests == 1
             await client.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_the_end_during_a_beginning(run: Run, turns: int) -> None:
+    """Receivers close wherever a new connection has got to."""
+
+    async def scenario() -> None:
+        with socket.socket() as client:
+            async with asyncio.timeout(PATIENCE), Receivers() as receivers:
+                # The system completes it at once; the loop learns of it bit by bit.
+                client.connect(("127.0.0.1", receivers.port))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            assert receivers.connections == 0
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_dying_during_a_beginning(run: Run, turns: int) -> None:
+    """An endpoint that dies drops a new connection, wherever that has got to."""
+
+    async def scenario() -> None:
+        async with Receivers() as receivers:
+            url = receivers.add("ep", own_port=True)
+            with socket.socket() as client:
+                client.connect(("127.0.0.1", urlsplit(url).port))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                receivers.change("ep", Dead())
+                client.setblocking(False)
+                with pytest.raises(ConnectionResetError):
+                    async with asyncio.timeout(PATIENCE):
+                        await asyncio.get_running_loop().sock_recv(client, 1)
 
     run(scenario())
 
