@@ -61,6 +61,7 @@ def world() -> World:
     world.message("cut", Told.UNKNOWN, known=False)
     world.refused("bad")
     world.refused("never", Told.UNKNOWN)
+    world.producer.append(Produced("named", digest("named"), Told.UNKNOWN, ENDPOINTS))
     return world
 
 
@@ -110,6 +111,14 @@ def test_lost_in_part(world: World) -> None:
     world.sink = [row for row in world.sink if (row.webhook_id, row.endpoint) != ("cut", "b")]
     report = world.report()
     assert [(fault.message, fault.endpoint) for fault in report.lost] == [("cut", "b")]
+    assert kinds(report) == {"lost"}
+
+
+def test_lost_after_it_arrived(world: World) -> None:
+    """What reached an endpoint was taken; if the database knows nothing of it any more, it is lost and no phantom."""
+    world.database = [row for row in world.database if row.message != "cut"]
+    report = world.report()
+    assert {fault.message for fault in report.lost} == {"cut"}
     assert kinds(report) == {"lost"}
 
 

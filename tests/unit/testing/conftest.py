@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 import uvloop
@@ -14,5 +14,15 @@ Run: TypeAlias = Callable[[Coroutine[None, None, None]], None]
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
-    found: Run = request.param
-    return found
+    """Runs a scenario; an error that the loop would only have logged is an error."""
+
+    async def watched(scenario: Coroutine[None, None, None]) -> list[dict[str, Any]]:
+        seen: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
+        await scenario
+        return seen
+
+    def run(scenario: Coroutine[None, None, None]) -> None:
+        assert request.param(watched(scenario)) == []
+
+    return run

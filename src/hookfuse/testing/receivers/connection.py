@@ -50,7 +50,7 @@ class Open:
         self._none.clear()
 
     def remove(self, connection: Connection) -> None:
-        self._all.remove(connection)
+        self._all.discard(connection)
         if not self._all:
             self._none.set()
 

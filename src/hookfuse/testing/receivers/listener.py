@@ -25,7 +25,7 @@ class Listener:
         self._address: tuple[str, int] = self._socket.getsockname()[:2]
         self._open = False
         self._connections = Open()
-        self._greetings: set[asyncio.Task[None]] = set()
+        self._greetings: dict[asyncio.Task[None], socket.socket] = {}
 
     @property
     def url(self) -> str:
@@ -54,10 +54,13 @@ class Listener:
 
     async def close(self) -> None:
         self._unplug()
-        greetings = tuple(self._greetings)
+        greetings = dict(self._greetings)
         for greeting in greetings:
             greeting.cancel()
         await asyncio.gather(*greetings, return_exceptions=True)
+        # A greeting that was cancelled before it began could not do this itself.
+        for client in greetings.values():
+            client.close()
         await self._connections.gone()
 
     def _unplug(self) -> None:
@@ -80,19 +83,26 @@ class Listener:
                 return
             client.setblocking(False)
             greeting = self._loop.create_task(self._greet(client))
-            self._greetings.add(greeting)
-            greeting.add_done_callback(self._greetings.discard)
+            self._greetings[greeting] = client
+            greeting.add_done_callback(self._greetings.pop)
 
     def _look_again(self) -> None:
         if self._open:
             self._loop.add_reader(self._socket.fileno(), self._accept)
 
     async def _greet(self, client: socket.socket) -> None:
+        connection = self._connection()
         try:
-            await self._loop.connect_accepted_socket(self._connection, client, ssl=self._tls)
+            await self._loop.connect_accepted_socket(lambda: connection, client, ssl=self._tls)
         except OSError:
             # A client that refused our certificate, or left at once; both are what tests are about.
             client.close()
+        except asyncio.CancelledError:
+            # A loop may have announced the connection by now, and does not take that back.
+            connection.connection_lost(None)
+            raise
+        if not self._open:
+            connection.reset()
 
     def _connection(self) -> Connection:
         kind = Connection if self._directory.ledger is None else RecordingConnection
