@@ -1,0 +1,169 @@
+"""Connections to Postgres: a few for each kind of work, and a deadline on everything.
+
+Accepting, delivering and looking have connections of their own: a flood of one cannot starve the others. Nothing waits
+longer than the deadline, whether for a connection, a lock or the server: statements and locks have their time limits on
+the server, and where the server itself is silent the connection is given up.
+
+Behind a pooler of transactions (`pooled`) nothing may outlive a transaction: there is no statement cache, every call is
+one explicit transaction, and the limits are set within it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+import asyncpg  # type: ignore[import-untyped]
+
+from hookfuse.errors import StoreUnavailable
+from hookfuse.stores.postgres.translate import never_done, passing, translated
+
+T = TypeVar("T")
+
+_TRIES = 5
+_SHED_SECONDS = 1.0
+
+
+class Duty(StrEnum):
+    """What a connection is for."""
+
+    ACCEPT = "accept"
+    DELIVER = "deliver"
+    DESK = "desk"
+
+
+class Connection(Protocol):
+    """What the verbs use of a connection."""
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]: ...
+
+    async def fetchrow(self, query: str, *args: Any) -> Any: ...
+
+    async def fetchval(self, query: str, *args: Any) -> Any: ...
+
+    async def execute(self, query: str, *args: Any) -> str: ...
+
+
+Job = Callable[[Connection], Awaitable[T]]
+
+
+class Connections:
+    """The pools of one store."""
+
+    def __init__(self, url: str, *, size: int, pooled: bool, deadline: float) -> None:
+        self._url = url
+        self._size = size
+        self._pooled = pooled
+        self._deadline = deadline
+        self._pools: dict[Duty, Any] = {}
+
+    async def open(self) -> None:
+        for duty in Duty:
+            self._pools[duty] = await asyncpg.create_pool(
+                self._url,
+                min_size=0,
+                max_size=self._size,
+                timeout=self._deadline,
+                reset=_leave,
+                **self._options(duty),
+            )
+
+    async def close(self) -> None:
+        pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            try:
+                async with asyncio.timeout(self._deadline):
+                    await pool.close()
+            except TimeoutError:
+                pool.terminate()
+
+    async def alone(self, duty: Duty, job: Job[T]) -> T:
+        """Run a job of one statement, which is a transaction of its own."""
+        return await self._run(duty, self._transaction(duty, job) if self._pooled else job)
+
+    async def together(self, duty: Duty, job: Job[T], *, durable: bool = True) -> T:
+        """Run a job of several statements in one transaction; without `durable` its commit does not wait for a disk."""
+        return await self._run(duty, self._transaction(duty, job, durable=durable))
+
+    async def _run(self, duty: Duty, job: Job[T]) -> T:
+        """Once more after a deadlock: nothing was done. Any other error is told."""
+        if duty not in self._pools:
+            raise StoreUnavailable("The store is not open; call open() first.")
+        try:
+            async with asyncio.timeout(self._deadline):
+                for _ in range(_TRIES - 1):
+                    try:
+                        return await self._once(duty, job)
+                    except Exception as error:
+                        if not never_done(error):
+                            raise
+                return await self._once(duty, job)
+        except Exception as error:
+            raise translated(error) from error
+
+    async def _once(self, duty: Duty, job: Job[T]) -> T:
+        pool = self._pools[duty]
+        connection = await self._acquire(pool, duty)
+        try:
+            return await job(connection)
+        except BaseException as error:
+            if not passing(error):
+                # Cancelled, timed out or cut: nobody knows what the server does with it.
+                connection.terminate()
+            raise
+        finally:
+            await pool.release(connection)
+
+    async def _acquire(self, pool: Any, duty: Duty) -> Any:
+        if duty is not Duty.ACCEPT:
+            return await pool.acquire()
+        try:
+            return await pool.acquire(timeout=min(_SHED_SECONDS, self._deadline))
+        except TimeoutError as error:
+            raise StoreUnavailable("Every connection for accepting is busy; nothing was stored.") from error
+
+    def _transaction(self, duty: Duty, job: Job[T], *, durable: bool = True) -> Job[T]:
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+        if not durable:
+            begin += "; SET LOCAL synchronous_commit = off"
+        if self._pooled:
+            begin += "".join(f"; SET LOCAL {name} = '{value}'" for name, value in self._limits(duty).items())
+
+        async def run(connection: Connection) -> T:
+            await connection.execute(begin)
+            try:
+                result = await job(connection)
+            except Exception as error:
+                if passing(error):
+                    with suppress(Exception):
+                        await connection.execute("ROLLBACK")
+                raise
+            if await connection.execute("COMMIT") != "COMMIT":
+                raise StoreUnavailable("The server rolled the transaction back; nothing was stored.")
+            return result
+
+        return run
+
+    def _options(self, duty: Duty) -> dict[str, Any]:
+        if self._pooled:
+            return {"statement_cache_size": 0}
+        isolation = {"default_transaction_isolation": "read committed"}
+        return {"server_settings": {"application_name": f"hookfuse {duty}", **isolation, **self._limits(duty)}}
+
+    def _limits(self, duty: Duty) -> dict[str, str]:
+        milliseconds = round(self._deadline * 1000)
+        return {
+            "statement_timeout": str(milliseconds * 8 // 10),
+            "lock_timeout": str(milliseconds * 6 // 10),
+            "idle_in_transaction_session_timeout": str(milliseconds * 2),
+            "jit": "off",
+            # What people look for varies; what workers do is always the same, and planning it would take longer.
+            "plan_cache_mode": "force_custom_plan" if duty is Duty.DESK else "force_generic_plan",
+        }
+
+
+async def _leave(connection: Any) -> None:
+    """No call changes its session, so there is nothing to reset: this saves a round trip for each."""

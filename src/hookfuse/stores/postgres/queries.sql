@@ -1,0 +1,571 @@
+-- Statements that take part in the race for lanes say which snapshot they rely on. All run in READ COMMITTED: a row that
+-- someone else changed meanwhile is locked, and what is asked of it is asked again of its newest version.
+
+-- name: lock_schema
+-- Held by the transaction and not by the session, so that it works behind a pooler. Building an index may take its time.
+SET LOCAL statement_timeout = 0;
+SET LOCAL lock_timeout = 0;
+SELECT pg_advisory_xact_lock(hashtextextended('hookfuse.migrations', 0));
+
+-- name: schema_exists
+SELECT to_regclass('hookfuse.migrations') IS NOT NULL;
+
+-- name: schema_number
+SELECT coalesce(max(number), 0) FROM hookfuse.migrations;
+
+-- name: create_schema
+CREATE SCHEMA IF NOT EXISTS hookfuse;
+CREATE TABLE IF NOT EXISTS hookfuse.migrations (number integer PRIMARY KEY, name text NOT NULL, applied_ms bigint NOT NULL);
+
+-- name: record_migration
+INSERT INTO hookfuse.migrations VALUES ($1, $2, hookfuse.now_ms());
+
+-- name: accept
+-- One statement for the whole batch. Keys and uids are taken in order, so that two batches cannot wait for one another.
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
+asked AS MATERIALIZED (
+    SELECT a.n, a.id, a.app_id, a.uid, a.event_type, a.channels::text[] AS channels, a.deliver_ms, a.payload, a.key,
+           a.fingerprint, moment.now, greatest(a.deliver_ms, moment.now) AS due_ms
+    FROM unnest(
+        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $8::text[], $9::bytea[]
+    ) WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, key, fingerprint, n)
+    JOIN hookfuse.applications AS p ON p.id = a.app_id AND p.deleted_ms IS NULL
+    CROSS JOIN moment
+),
+matched AS MATERIALIZED (
+    SELECT a.n, e.id AS endpoint_id
+    FROM asked AS a
+    JOIN hookfuse.endpoints AS e ON e.app_id = a.app_id AND e.stop & 8 = 0
+        AND (e.event_types IS NULL OR a.event_type = ANY (e.event_types))
+        AND (e.channels IS NULL OR e.channels && a.channels)
+),
+fan_out AS MATERIALIZED (SELECT n, count(*) AS deliveries FROM matched GROUP BY n),
+keyed AS (
+    INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
+    SELECT a.app_id, a.key, a.fingerprint, a.id, coalesce(f.deliveries, 0), a.now
+    FROM asked AS a LEFT JOIN fan_out AS f ON f.n = a.n
+    WHERE a.key IS NOT NULL
+    ORDER BY a.app_id, a.key
+    ON CONFLICT (app_id, key) DO UPDATE
+    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
+        created_ms = excluded.created_ms
+    WHERE k.created_ms <= excluded.created_ms - $10
+    RETURNING k.message_id
+),
+stored AS (
+    INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
+    SELECT a.id, a.app_id, a.uid, a.event_type, a.channels, a.deliver_ms, a.now, a.payload
+    FROM asked AS a
+    WHERE a.key IS NULL OR a.id IN (SELECT message_id FROM keyed)
+    ORDER BY a.app_id, a.uid, a.n
+    ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
+    RETURNING id
+),
+made AS MATERIALIZED (
+    SELECT a.id, m.endpoint_id, a.app_id, a.due_ms, a.now
+    FROM stored AS s JOIN asked AS a ON a.id = s.id JOIN matched AS m ON m.n = a.n
+),
+deliveries AS (
+    INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
+    SELECT id, endpoint_id, app_id, 0, due_ms, due_ms, due_ms, now FROM made
+),
+bells AS (
+    INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, min(due_ms) FROM made GROUP BY endpoint_id
+)
+SELECT a.n, a.now, s.id IS NOT NULL AS stored, coalesce(f.deliveries, 0) AS deliveries
+FROM asked AS a LEFT JOIN stored AS s ON s.id = a.id LEFT JOIN fan_out AS f ON f.n = a.n;
+
+-- name: accept_known_keys
+SELECT k.app_id, k.key, k.fingerprint, k.message_id, k.deliveries, k.created_ms
+FROM unnest($1::text[], $2::text[]) AS a (app_id, key)
+JOIN hookfuse.idempotency_keys AS k ON k.app_id = a.app_id AND k.key = a.key;
+
+-- name: accept_forget_keys
+DELETE FROM hookfuse.idempotency_keys AS k
+USING unnest($1::text[], $2::text[]) AS a (app_id, key)
+WHERE k.app_id = a.app_id AND k.key = a.key;
+
+-- name: ring_bells
+-- What a lane's fresh_ms is, is only known once the lane is locked: `locked` reads the newest version, the snapshot of
+-- this statement may be older. A deleted lane is told apart: what came too late for it has to be cancelled.
+WITH taken AS (
+    DELETE FROM hookfuse.bells
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM hookfuse.bells LIMIT $1 FOR UPDATE SKIP LOCKED))
+    RETURNING endpoint_id, due_ms
+),
+rung AS (SELECT endpoint_id, min(due_ms) AS due_ms FROM taken GROUP BY endpoint_id),
+locked AS MATERIALIZED (
+    SELECT l.endpoint_id, l.stop, l.fresh_ms, r.due_ms
+    FROM rung AS r JOIN hookfuse.lanes AS l ON l.endpoint_id = r.endpoint_id
+    ORDER BY l.endpoint_id
+    FOR UPDATE OF l
+),
+woken AS (
+    UPDATE hookfuse.lanes AS l SET fresh_ms = k.due_ms
+    FROM locked AS k
+    WHERE l.endpoint_id = k.endpoint_id AND (k.fresh_ms IS NULL OR k.fresh_ms > k.due_ms)
+)
+SELECT (SELECT count(*) FROM taken) AS bells,
+       ARRAY(SELECT endpoint_id FROM locked WHERE stop & 8 <> 0) AS deleted;
+
+-- name: claim_fresh_lanes
+-- A window of the lanes that have waited longest, ordered so that applications take turns; locked as far as they are free.
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
+waiting AS MATERIALIZED (
+    (
+        SELECT endpoint_id, app_id, failing, fresh_at AS at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL
+          AND failing = false AND fresh_at <= (SELECT now FROM moment)
+        ORDER BY fresh_at LIMIT $3
+    )
+    UNION ALL
+    (
+        SELECT endpoint_id, app_id, failing, fresh_at AS at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL
+          AND failing = true AND fresh_at <= (SELECT now FROM moment)
+        ORDER BY fresh_at LIMIT $2
+    )
+)
+SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing, e.version,
+       (SELECT now FROM moment) AS now
+FROM (
+    SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn FROM waiting
+) AS w
+JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
+JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id
+ORDER BY w.failing, w.turn, w.at LIMIT $1
+FOR UPDATE OF l SKIP LOCKED;
+
+-- name: claim_late_lanes
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
+waiting AS MATERIALIZED (
+    (
+        SELECT endpoint_id, app_id, failing, late_at AS at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL
+          AND failing = false AND late_at <= (SELECT now FROM moment)
+        ORDER BY late_at LIMIT $3
+    )
+    UNION ALL
+    (
+        SELECT endpoint_id, app_id, failing, late_at AS at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL
+          AND failing = true AND late_at <= (SELECT now FROM moment)
+        ORDER BY late_at LIMIT $2
+    )
+)
+SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing, e.version,
+       (SELECT now FROM moment) AS now
+FROM (
+    SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn FROM waiting
+) AS w
+JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
+JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id
+ORDER BY w.failing, w.turn, w.at LIMIT $1
+FOR UPDATE OF l SKIP LOCKED;
+
+-- name: claim_deliveries
+-- Runs after its lanes were locked, in a snapshot of its own: it sees all that those before it did to these lanes.
+-- Of each lane one head more is read than there is room for; it tells when the lane is to be looked at next.
+WITH picked AS MATERIALIZED (
+    SELECT * FROM unnest($1::text[], $2::integer[], $3::boolean[])
+    WITH ORDINALITY AS p (endpoint_id, room, failing, turn)
+),
+heads AS MATERIALIZED (
+    SELECT p.endpoint_id, p.failing, p.turn, h.message_id, h.due_ms, h.nth, h.nth <= p.room AND h.due_ms <= $7 AS due
+    FROM picked AS p
+    CROSS JOIN LATERAL (
+        SELECT first.message_id, first.due_ms, row_number() OVER (ORDER BY first.place, first.message_id) AS nth
+        FROM (
+            SELECT d.message_id, d.due_ms, d.place FROM hookfuse.deliveries AS d
+            WHERE d.endpoint_id = p.endpoint_id AND d.queue = $4
+            ORDER BY d.place, d.message_id LIMIT p.room + 1
+        ) AS first
+    ) AS h
+),
+counted AS (
+    SELECT *, count(*) FILTER (WHERE due) OVER so_far AS number,
+           count(*) FILTER (WHERE due AND failing) OVER so_far AS failing_number
+    FROM heads
+    WINDOW so_far AS (ORDER BY turn, nth)
+),
+cut AS MATERIALIZED (
+    SELECT *, due AND number <= $5 AND (NOT failing OR failing_number <= $6) AS taken FROM counted
+),
+claimed AS (
+    UPDATE hookfuse.deliveries AS d
+    SET state = 'sending', queue = 2, place = $7 + $8, due_ms = NULL, token = $9
+    FROM cut AS c
+    WHERE c.taken AND d.message_id = c.message_id AND d.endpoint_id = c.endpoint_id AND d.queue = $4
+    RETURNING d.message_id, d.endpoint_id, d.attempts, d.spent, d.deaths, d.created_ms, c.turn, c.nth
+),
+served AS (
+    SELECT p.endpoint_id, count(*) FILTER (WHERE c.taken) AS taken,
+           (array_agg(c.due_ms ORDER BY c.nth) FILTER (WHERE NOT c.taken))[1] AS rest_ms,
+           coalesce(bool_or(c.due), false) AS due
+    FROM picked AS p LEFT JOIN cut AS c ON c.endpoint_id = p.endpoint_id
+    GROUP BY p.endpoint_id
+),
+rated AS (
+    SELECT s.endpoint_id, s.taken, s.rest_ms,
+           CASE WHEN l.rate_limit IS NULL OR s.taken = 0 THEN l.rate_us
+                ELSE greatest(l.rate_us, $7 * 1000 - 100000) + s.taken * 1000000 / l.rate_limit END AS rate_us
+    FROM served AS s JOIN hookfuse.lanes AS l ON l.endpoint_id = s.endpoint_id
+    -- A lane that was due and got nothing, because there were no slots left, keeps its turn.
+    WHERE s.taken > 0 OR NOT s.due
+),
+moved AS (
+    UPDATE hookfuse.lanes AS l
+    SET in_flight = l.in_flight + r.taken, rate_us = r.rate_us,
+        fresh_ms = CASE WHEN $4 = 0 THEN r.wake_ms ELSE l.fresh_ms END,
+        late_ms = CASE WHEN $4 = 1 THEN r.wake_ms ELSE l.late_ms END
+    FROM (
+        SELECT *, CASE WHEN rest_ms IS NOT NULL THEN greatest(rest_ms, $7, (rate_us + 999) / 1000) END AS wake_ms
+        FROM rated
+    ) AS r
+    WHERE l.endpoint_id = r.endpoint_id
+    RETURNING l.endpoint_id, l.in_flight
+)
+SELECT c.message_id, c.endpoint_id, c.attempts, c.spent, c.deaths, c.created_ms, l.in_flight, m.event_type, m.payload
+FROM claimed AS c
+JOIN moved AS l ON l.endpoint_id = c.endpoint_id
+JOIN hookfuse.messages AS m ON m.id = c.message_id
+ORDER BY c.turn, c.nth;
+
+-- name: next_wake
+SELECT hookfuse.now_ms() AS now, least(
+    (
+        SELECT fresh_at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL AND failing = false ORDER BY fresh_at LIMIT 1
+    ),
+    (
+        SELECT late_at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL AND failing = false ORDER BY late_at LIMIT 1
+    ),
+    (
+        SELECT fresh_at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL AND failing = true AND $1::boolean
+        ORDER BY fresh_at LIMIT 1
+    ),
+    (
+        SELECT late_at FROM hookfuse.lanes
+        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL AND failing = true AND $1::boolean
+        ORDER BY late_at LIMIT 1
+    )
+) AS wake;
+
+-- name: settle
+-- Ends, returns or gives back claims. One whose token is no longer that of the delivery changes nothing.
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
+locked AS MATERIALIZED (
+    SELECT endpoint_id, stop, fifo FROM hookfuse.lanes
+    WHERE endpoint_id = ANY ($2) ORDER BY endpoint_id FOR UPDATE
+),
+decided AS MATERIALIZED (
+    SELECT a.n, a.message_id, a.endpoint_id, a.token, a.made, a.spent, a.died, a.healthy, a.wait_ms, l.fifo, moment.now,
+           CASE WHEN a.state = 'pending' AND l.stop & 8 <> 0 THEN 'cancelled' ELSE a.state END AS state,
+           CASE WHEN a.state = 'pending' AND l.stop & 8 <> 0 THEN 'endpoint_deleted' ELSE a.reason END AS reason,
+           CASE WHEN a.state = 'pending' AND l.stop & 8 = 0 THEN moment.now + a.delay_ms END AS due_ms
+    FROM unnest(
+        $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],
+        $9::boolean[], $10::bigint[], $11::bigint[]
+    ) WITH ORDINALITY AS a
+        (message_id, endpoint_id, token, state, reason, made, spent, died, healthy, delay_ms, wait_ms, n)
+    JOIN locked AS l ON l.endpoint_id = a.endpoint_id
+    CROSS JOIN moment
+),
+settled AS (
+    UPDATE hookfuse.deliveries AS d
+    SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
+        attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
+        queue = CASE WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR d.attempts + x.made = 0 THEN 0 ELSE 1 END,
+        place = CASE WHEN x.fifo AND x.due_ms IS NOT NULL THEN d.first_ms ELSE x.due_ms END,
+        ended_ms = CASE WHEN x.due_ms IS NULL THEN x.now END
+    FROM decided AS x
+    WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token AND d.queue = 2
+    RETURNING x.n, d.message_id, d.endpoint_id, d.app_id, d.queue, d.due_ms, x.healthy, x.now + nullif(x.wait_ms, 0) AS blocked_ms
+),
+recorded AS (
+    INSERT INTO hookfuse.attempts (
+        message_id, id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, manual, detail, response
+    )
+    SELECT s.message_id, t.id, s.endpoint_id, s.app_id, t.number, t.at_ms, t.status, t.trouble, t.latency_ms, t.manual,
+           t.detail, t.response
+    FROM unnest(
+        $12::integer[], $13::text[], $14::integer[], $15::bigint[], $16::integer[], $17::text[], $18::bigint[],
+        $19::boolean[], $20::text[], $21::bytea[]
+    ) AS t (n, id, number, at_ms, status, trouble, latency_ms, manual, detail, response)
+    JOIN settled AS s ON s.n = t.n
+),
+freed AS (
+    UPDATE hookfuse.lanes AS l
+    SET in_flight = greatest(l.in_flight - t.done, 0),
+        failing = CASE WHEN t.bad > 0 THEN true WHEN t.good > 0 THEN false ELSE l.failing END,
+        width = CASE WHEN t.bad > 0 THEN greatest(l.width / 2, 1) ELSE least(l.width + t.good, l.cap) END,
+        fresh_ms = least(l.fresh_ms, t.fresh_ms), late_ms = least(l.late_ms, t.late_ms),
+        blocked_ms = coalesce(t.blocked_ms, l.blocked_ms)
+    FROM (
+        SELECT endpoint_id, count(*)::integer AS done, count(*) FILTER (WHERE healthy)::integer AS good,
+               count(*) FILTER (WHERE NOT healthy)::integer AS bad, min(due_ms) FILTER (WHERE queue = 0) AS fresh_ms,
+               min(due_ms) FILTER (WHERE queue = 1) AS late_ms, max(blocked_ms) AS blocked_ms
+        FROM settled GROUP BY endpoint_id
+    ) AS t
+    WHERE l.endpoint_id = t.endpoint_id
+)
+SELECT n FROM settled;
+
+-- name: unblock_lanes
+WITH locked AS MATERIALIZED (
+    SELECT endpoint_id FROM hookfuse.lanes
+    WHERE endpoint_id = ANY ($1::text[]) AND blocked_ms > 0 ORDER BY endpoint_id FOR UPDATE
+)
+UPDATE hookfuse.lanes AS l SET blocked_ms = 0 FROM locked AS k WHERE l.endpoint_id = k.endpoint_id;
+
+-- name: lost_leases
+SELECT d.message_id, d.endpoint_id, d.token, d.deaths
+FROM hookfuse.lanes AS l
+CROSS JOIN LATERAL (
+    SELECT * FROM hookfuse.deliveries AS d
+    WHERE d.endpoint_id = l.endpoint_id AND d.queue = 2 AND d.place <= (SELECT hookfuse.now_ms())
+    ORDER BY d.place LIMIT $1
+) AS d
+WHERE l.in_flight > 0
+LIMIT $1;
+
+-- name: prune_candidates
+-- Locked, so that nobody can bring one of their deliveries back; what is open is looked at by the next statement.
+SELECT m.id FROM hookfuse.messages AS m
+WHERE m.created_ms < $1
+  AND NOT EXISTS (SELECT 1 FROM hookfuse.deliveries AS d WHERE d.message_id = m.id AND d.queue IS NOT NULL)
+LIMIT $2
+FOR UPDATE OF m SKIP LOCKED;
+
+-- name: prune
+WITH ended AS MATERIALIZED (
+    SELECT id FROM unnest($1::text[]) AS a (id)
+    WHERE NOT EXISTS (SELECT 1 FROM hookfuse.deliveries AS d WHERE d.message_id = a.id AND d.queue IS NOT NULL)
+),
+attempts AS (DELETE FROM hookfuse.attempts WHERE message_id IN (SELECT id FROM ended)),
+deliveries AS (DELETE FROM hookfuse.deliveries WHERE message_id IN (SELECT id FROM ended))
+DELETE FROM hookfuse.messages WHERE id IN (SELECT id FROM ended) RETURNING id;
+
+-- name: prune_keys
+DELETE FROM hookfuse.idempotency_keys WHERE created_ms < hookfuse.now_ms() - $1;
+
+-- name: notify
+-- A lost notice is made good by polling, so it need not wait for the disk.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('hookfuse', $1);
+
+-- name: add_application
+INSERT INTO hookfuse.applications (id, name, uid, metadata, policy, retry, paused_ms, created_ms, updated_ms)
+SELECT a.id, a.name, a.uid, a.metadata, a.policy, a.retry, a.paused_ms, t.now, t.now
+FROM jsonb_populate_record(NULL::hookfuse.applications, $1::jsonb) AS a, (SELECT hookfuse.now_ms() AS now) AS t;
+
+-- name: application
+SELECT id, name, uid, metadata, policy, retry, paused_ms, created_ms, updated_ms
+FROM hookfuse.applications
+WHERE (id = $1 OR uid = $1) AND deleted_ms IS NULL;
+
+-- name: change_application
+UPDATE hookfuse.applications AS a
+SET (name, uid, metadata, policy, retry, paused_ms, updated_ms) = (
+    SELECT c.name, c.uid, c.metadata, c.policy, c.retry, c.paused_ms, hookfuse.now_ms()
+    FROM jsonb_populate_record(a, $2::jsonb) AS c
+)
+WHERE a.id = $1 AND a.deleted_ms IS NULL;
+
+-- name: hold_application
+-- Whoever adds or stops endpoints of an application holds it, so that no endpoint is missed.
+SELECT paused_ms FROM hookfuse.applications WHERE id = $1 AND deleted_ms IS NULL FOR UPDATE;
+
+-- name: pause_application
+UPDATE hookfuse.applications SET paused_ms = CASE WHEN $2::boolean THEN hookfuse.now_ms() END
+WHERE id = $1 AND deleted_ms IS NULL;
+
+-- name: delete_application
+UPDATE hookfuse.applications SET uid = NULL, deleted_ms = hookfuse.now_ms() WHERE id = $1 AND deleted_ms IS NULL;
+
+-- name: add_endpoint
+INSERT INTO hookfuse.endpoints (
+    id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
+    breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
+    updated_ms
+)
+SELECT e.id, e.app_id, e.url, e.uid, e.description, e.metadata, e.event_types, e.channels, e.headers, e.secret, e.policy,
+       e.retry, e.response, e.breaker_key, e.cap, e.rate_limit, e.timeout_ms, e.fifo, e.stop, e.disabled_ms,
+       e.disabled_reason, e.flag, e.version, t.now, t.now
+FROM jsonb_populate_record(NULL::hookfuse.endpoints, $1::jsonb) AS e, (SELECT hookfuse.now_ms() AS now) AS t;
+
+-- name: add_lane
+INSERT INTO hookfuse.lanes (endpoint_id, app_id, stop, fifo, cap, rate_limit)
+SELECT id, app_id, stop, fifo, CASE WHEN fifo THEN 1 ELSE cap END, rate_limit FROM hookfuse.endpoints WHERE id = $1;
+
+-- name: endpoint
+SELECT id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
+       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
+       updated_ms
+FROM hookfuse.endpoints
+WHERE app_id = $1 AND (id = $2 OR uid = $2) AND stop & 8 = 0;
+
+-- name: endpoints
+SELECT id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
+       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
+       updated_ms
+FROM hookfuse.endpoints
+WHERE id = ANY ($1::text[]);
+
+-- name: endpoints_of_application
+SELECT id FROM hookfuse.endpoints WHERE app_id = $1 AND stop & 8 = 0 ORDER BY id;
+
+-- name: change_endpoint
+UPDATE hookfuse.endpoints AS e
+SET (url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response, breaker_key, cap,
+     rate_limit, timeout_ms, fifo, flag, version, updated_ms) = (
+    SELECT c.url, c.uid, c.description, c.metadata, c.event_types, c.channels, c.headers, c.secret, c.policy, c.retry,
+           c.response, c.breaker_key, c.cap, c.rate_limit, c.timeout_ms, c.fifo, c.flag, e.version + 1, hookfuse.now_ms()
+    FROM jsonb_populate_record(e, $2::jsonb) AS c
+)
+WHERE e.id = $1;
+
+-- name: stop_endpoints
+UPDATE hookfuse.endpoints
+SET stop = stop | $2, version = version + 1, updated_ms = hookfuse.now_ms(),
+    disabled_ms = CASE WHEN $2 & 1 <> 0 THEN hookfuse.now_ms() ELSE disabled_ms END,
+    disabled_reason = CASE WHEN $2 & 1 <> 0 THEN $3 ELSE disabled_reason END
+WHERE id = ANY ($1::text[]) AND stop & $2::integer = 0;
+
+-- name: start_endpoints
+UPDATE hookfuse.endpoints
+SET stop = stop & ~$2::integer, version = version + 1, updated_ms = hookfuse.now_ms(),
+    disabled_ms = CASE WHEN $2 & 1 <> 0 THEN NULL ELSE disabled_ms END,
+    disabled_reason = CASE WHEN $2 & 1 <> 0 THEN '' ELSE disabled_reason END
+WHERE id = ANY ($1::text[]) AND stop & $2 <> 0;
+
+-- name: lanes_follow
+WITH locked AS MATERIALIZED (
+    SELECT endpoint_id FROM hookfuse.lanes WHERE endpoint_id = ANY ($1::text[]) ORDER BY endpoint_id FOR UPDATE
+)
+UPDATE hookfuse.lanes AS l
+SET stop = e.stop, fifo = e.fifo, rate_limit = e.rate_limit, cap = CASE WHEN e.fifo THEN 1 ELSE e.cap END,
+    width = least(l.width, CASE WHEN e.fifo THEN 1 ELSE e.cap END)
+FROM locked AS k JOIN hookfuse.endpoints AS e ON e.id = k.endpoint_id
+WHERE l.endpoint_id = k.endpoint_id;
+
+-- name: reorder_lane
+UPDATE hookfuse.deliveries AS d
+SET queue = CASE WHEN l.fifo OR d.attempts = 0 THEN 0 ELSE 1 END,
+    place = CASE WHEN l.fifo THEN d.first_ms ELSE d.due_ms END
+FROM hookfuse.lanes AS l
+WHERE l.endpoint_id = d.endpoint_id AND d.endpoint_id = $1 AND d.queue IN (0, 1);
+
+-- name: wake_lane
+UPDATE hookfuse.lanes SET fresh_ms = hookfuse.now_ms(), late_ms = hookfuse.now_ms(), blocked_ms = 0
+WHERE endpoint_id = $1;
+
+-- name: cancel_waiting
+UPDATE hookfuse.deliveries
+SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(),
+    reason = 'endpoint_deleted'
+WHERE endpoint_id = ANY ($1::text[]) AND queue IN (0, 1);
+
+-- name: message
+SELECT id, app_id, event_type, payload, uid, channels, deliver_ms, created_ms
+FROM hookfuse.messages
+WHERE app_id = $1 AND (id = $2 OR uid = $2);
+
+-- name: delivery
+SELECT message_id, endpoint_id, app_id, state, attempts, spent, deaths, due_ms, reason, created_ms, ended_ms
+FROM hookfuse.deliveries
+WHERE message_id = $1 AND endpoint_id = $2;
+
+-- name: deliveries
+SELECT d.message_id, d.endpoint_id, d.app_id, d.state, d.attempts, d.spent, d.deaths, d.due_ms, d.reason, d.created_ms,
+       d.ended_ms
+FROM hookfuse.deliveries AS d
+WHERE d.app_id = $1
+  AND ($2::text IS NULL OR d.endpoint_id = $2)
+  AND ($3::text[] IS NULL OR d.state = ANY ($3))
+  AND ($4::text[] IS NULL OR EXISTS (
+    SELECT 1 FROM hookfuse.messages AS m WHERE m.id = d.message_id AND m.event_type = ANY ($4)
+  ))
+  AND ($5::bigint IS NULL OR d.created_ms >= $5)
+  AND ($6::bigint IS NULL OR d.created_ms < $6)
+  AND ($7::text IS NULL OR (d.message_id, d.endpoint_id) > ($7, $8::text))
+ORDER BY d.message_id, d.endpoint_id LIMIT $9;
+
+-- name: count
+SELECT count(*)
+FROM hookfuse.deliveries AS d
+WHERE d.app_id = $1
+  AND ($2::text IS NULL OR d.endpoint_id = $2)
+  AND ($3::text[] IS NULL OR d.state = ANY ($3))
+  AND ($4::text[] IS NULL OR EXISTS (
+    SELECT 1 FROM hookfuse.messages AS m WHERE m.id = d.message_id AND m.event_type = ANY ($4)
+  ))
+  AND ($5::bigint IS NULL OR d.created_ms >= $5)
+  AND ($6::bigint IS NULL OR d.created_ms < $6);
+
+-- name: attempts
+SELECT id, message_id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, response, detail, manual
+FROM hookfuse.attempts
+WHERE message_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
+ORDER BY id;
+
+-- name: retry
+-- Messages are held as well: their content must not be expunged or pruned before the delivery waits again.
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
+locked AS MATERIALIZED (
+    SELECT endpoint_id, fifo, stop FROM hookfuse.lanes
+    WHERE endpoint_id = ANY ($2::text[]) ORDER BY endpoint_id FOR UPDATE
+),
+held AS MATERIALIZED (
+    SELECT id FROM hookfuse.messages
+    WHERE id = ANY ($1::text[]) AND payload IS NOT NULL AND EXISTS (SELECT 1 FROM locked)
+    ORDER BY id FOR SHARE
+),
+returned AS (
+    UPDATE hookfuse.deliveries AS d
+    SET state = 'pending', spent = 0, deaths = 0, ended_ms = NULL, reason = 'retry_asked', due_ms = moment.now,
+        queue = CASE WHEN l.fifo OR d.attempts = 0 THEN 0 ELSE 1 END,
+        place = CASE WHEN l.fifo THEN d.first_ms ELSE moment.now END
+    FROM unnest($1::text[], $2::text[]) AS a (message_id, endpoint_id), locked AS l, held AS h, moment
+    WHERE l.endpoint_id = a.endpoint_id AND l.stop & 8 = 0 AND h.id = a.message_id
+      AND d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.queue IS DISTINCT FROM 2
+    RETURNING d.endpoint_id, d.queue, d.due_ms
+),
+rung AS (
+    UPDATE hookfuse.lanes AS l
+    SET fresh_ms = least(l.fresh_ms, t.fresh_ms), late_ms = least(l.late_ms, t.late_ms)
+    FROM (
+        SELECT endpoint_id, min(due_ms) FILTER (WHERE queue = 0) AS fresh_ms,
+               min(due_ms) FILTER (WHERE queue = 1) AS late_ms
+        FROM returned GROUP BY endpoint_id
+    ) AS t
+    WHERE l.endpoint_id = t.endpoint_id
+)
+SELECT count(*) FROM returned;
+
+-- name: cancel
+WITH locked AS MATERIALIZED (
+    SELECT endpoint_id FROM hookfuse.lanes WHERE endpoint_id = ANY ($2::text[]) ORDER BY endpoint_id FOR UPDATE
+),
+cancelled AS (
+    UPDATE hookfuse.deliveries AS d
+    SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(), reason = 'cancelled'
+    FROM unnest($1::text[], $2::text[]) AS a (message_id, endpoint_id) JOIN locked AS l ON l.endpoint_id = a.endpoint_id
+    WHERE d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.queue IN (0, 1)
+    RETURNING 1
+)
+SELECT count(*) FROM cancelled;
+
+-- name: lock_lanes_of_message
+SELECT endpoint_id FROM hookfuse.lanes
+WHERE endpoint_id IN (SELECT d.endpoint_id FROM hookfuse.deliveries AS d WHERE d.message_id = $1)
+ORDER BY endpoint_id FOR UPDATE;
+
+-- name: expunge
+UPDATE hookfuse.messages SET payload = NULL WHERE id = $1 AND app_id = $2 RETURNING true;
+
+-- name: cancel_message
+UPDATE hookfuse.deliveries
+SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(), reason = 'expunged'
+WHERE message_id = $1 AND queue IN (0, 1);
