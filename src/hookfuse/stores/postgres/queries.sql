@@ -105,7 +105,7 @@ woken AS (
     FROM locked AS k
     WHERE l.endpoint_id = k.endpoint_id AND (k.fresh_ms IS NULL OR k.fresh_ms > k.due_ms)
 )
-SELECT (SELECT count(*) FROM taken) AS bells,
+SELECT (SELECT count(*) FROM taken) AS bells, hookfuse.now_ms() AS now,
        ARRAY(SELECT endpoint_id FROM locked WHERE stop & 8 <> 0) AS deleted;
 
 -- name: claim_fresh_lanes
@@ -569,3 +569,6 @@ UPDATE hookfuse.messages SET payload = NULL WHERE id = $1 AND app_id = $2 RETURN
 UPDATE hookfuse.deliveries
 SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(), reason = 'expunged'
 WHERE message_id = $1 AND queue IN (0, 1);
+
+-- name: renew_endpoints
+UPDATE hookfuse.endpoints SET version = version + 1 WHERE app_id = $1;
