@@ -51,6 +51,10 @@ class Dialer:
             )
         except OSError as error:
             return tls_failure(error) if destination.tls else os_failure(error.errno, Trouble.CONNECT)
+        except BaseException:
+            # Cancelled here, uvloop closes the socket without a word to a connection that was already made.
+            owner.lost(connection)
+            raise
         return connection
 
     def _context(self) -> ssl.SSLContext:

@@ -63,7 +63,10 @@ class ResponseReader:
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        return tuple([(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self._pairs])
+        # The parser leaves spaces at the end of a value.
+        return tuple(
+            [(name.decode("latin-1").lower(), value.decode("latin-1").rstrip(" \t")) for name, value in self._pairs]
+        )
 
     @property
     def body(self) -> bytes:
