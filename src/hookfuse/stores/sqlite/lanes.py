@@ -23,7 +23,7 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.lanes import DAY_MS, fair_order, late_share, next_rate, rate_room
 from hookfuse.core.message import Accepted, Answer, NewMessage, Refused
-from hookfuse.stores.sql import statements
+from hookfuse.stores.sql import statements, storable
 
 SQL = statements("hookfuse.stores.sqlite")
 
@@ -225,10 +225,10 @@ def settle(db: apsw.Connection, settlements: Sequence[Settlement], now: int) -> 
                 a.number,
                 a.at_ms,
                 a.status,
-                a.trouble,
+                storable(a.trouble),
                 a.latency_ms,
                 a.manual,
-                a.detail,
+                storable(a.detail),
                 a.response,
             )
             for a in attempts
@@ -244,7 +244,7 @@ def _settle(db: apsw.Connection, each: Settlement, tally: _Tally, now: int) -> b
         "message": claim.message_id,
         "endpoint": claim.endpoint_id,
         "token": claim.token,
-        "reason": each.reason,
+        "reason": storable(each.reason),
         "made": int(each.attempt is not None),
         "spent": int(each.spent),
     }

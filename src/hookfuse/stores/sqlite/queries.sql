@@ -76,15 +76,21 @@ WHERE message_id = :message AND endpoint_id = :endpoint AND token = :token AND q
 
 -- name: settle_pending
 UPDATE deliveries AS d
-SET state = iif(l.stop & 8, 'cancelled', 'pending'), token = NULL, reason = iif(l.stop & 8, 'endpoint_deleted', :reason),
+SET state = iif(l.ends IS NULL, 'pending', 'cancelled'), token = NULL, reason = coalesce(l.ends, :reason),
     attempts = d.attempts + :made, spent = d.spent + :spent,
-    queue = CASE WHEN l.stop & 8 THEN NULL WHEN l.fifo OR d.attempts + :made = 0 THEN 0 ELSE 1 END,
-    place = CASE WHEN l.stop & 8 THEN NULL WHEN l.fifo THEN d.first_ms ELSE :due END,
-    due_ms = iif(l.stop & 8, NULL, :due),
-    ended_ms = iif(l.stop & 8, :now, NULL)
-FROM lanes AS l
-WHERE l.endpoint_id = d.endpoint_id
-  AND d.message_id = :message AND d.endpoint_id = :endpoint AND d.token = :token AND d.queue = 2
+    queue = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR d.attempts + :made = 0 THEN 0 ELSE 1 END,
+    place = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo THEN d.first_ms ELSE :due END,
+    due_ms = iif(l.ends IS NULL, :due, NULL),
+    ended_ms = iif(l.ends IS NULL, NULL, :now)
+FROM (
+    -- Why it cannot wait again: nobody to send to, or nothing to send.
+    SELECT fifo, CASE
+        WHEN stop & 8 THEN 'endpoint_deleted'
+        WHEN EXISTS (SELECT 1 FROM messages WHERE id = :message AND payload IS NULL) THEN 'expunged'
+    END AS ends
+    FROM lanes WHERE endpoint_id = :endpoint
+) AS l
+WHERE d.message_id = :message AND d.endpoint_id = :endpoint AND d.token = :token AND d.queue = 2
 RETURNING queue;
 
 -- name: settle_attempt

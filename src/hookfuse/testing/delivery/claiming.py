@@ -151,7 +151,7 @@ class Claiming(OnBench):
         assert await bench.claim() == ()
         bench.clock.advance(0.001)
         claims = await bench.claim()
-        assert [claim.message_id for claim in claims][0] == id_
+        assert claims[0].message_id == id_
         await bench.store.defer([Deferral(each, "open", wait_ms=30_000) for each in claims])
         assert await bench.claim() == ()
         await bench.store.unblock(["ep_1"])
