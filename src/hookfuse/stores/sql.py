@@ -1,4 +1,4 @@
-"""SQL lives in .sql files: statements in named blocks, and numbered migrations."""
+"""SQL lives in .sql files: statements in named blocks, and numbered migrations. Texts have to fit into a database."""
 
 from __future__ import annotations
 
@@ -31,3 +31,10 @@ def migrations(package: str) -> list[Migration]:
         if match:
             found.append(Migration(int(match[1]), file.name.removesuffix(".sql"), file.read_text("utf-8")))
     return sorted(found)
+
+
+def storable(text: str) -> str:
+    """A text that endpoints had a hand in, without what databases cannot hold: half characters, and NUL in Postgres."""
+    if "\x00" not in text and text.isascii():
+        return text
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

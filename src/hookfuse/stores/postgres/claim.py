@@ -8,7 +8,8 @@ everything that was done to these lanes before, so a lane is never put to sleep 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookfuse.core.delivery import Claim, Claims, DeliveryState, Queue
@@ -77,6 +78,8 @@ class _Round:
             [lane["endpoint_id"] for lane in lanes],
             _rooms(lanes, most, failing_most, now),
             [lane["failing"] for lane in lanes],
+            [lane["rate_limit"] for lane in lanes],
+            [lane["rate_us"] for lane in lanes],
             int(queue),
             most,
             failing_most,
@@ -84,12 +87,16 @@ class _Round:
             self._lease_ms,
             self.token,
         )
-        by_id = {lane["endpoint_id"]: lane for lane in lanes}
-        for row in rows:
-            lane = by_id[row["endpoint_id"]]
-            self._failing_room -= lane["failing"]
-            (self._expunged if row["payload"] is None else self._taken).append(_claim(row, lane, self.token))
+        self._keep(rows, {lane["endpoint_id"]: lane for lane in lanes})
         return len(rows)
+
+    def _keep(self, rows: Sequence[Any], lanes: Mapping[str, Any]) -> None:
+        taken = Counter(row["endpoint_id"] for row in rows)
+        for row in rows:
+            lane = lanes[row["endpoint_id"]]
+            made = _claim(row, lane, self.token, lane["in_flight"] + taken[row["endpoint_id"]])
+            (self._expunged if row["payload"] is None else self._taken).append(made)
+            self._failing_room -= lane["failing"]
 
     async def without_expunged(self) -> tuple[Claim, ...]:
         """The claims; those whose content was expunged while they were in flight end here."""
@@ -115,7 +122,7 @@ def _rooms(lanes: Sequence[Any], most: int, failing_most: int, now: int) -> list
     ]
 
 
-def _claim(row: Any, lane: Any, token: int) -> Claim:
+def _claim(row: Any, lane: Any, token: int, in_flight: int) -> Claim:
     return Claim(
         row["message_id"],
         row["endpoint_id"],
@@ -128,7 +135,7 @@ def _claim(row: Any, lane: Any, token: int) -> Claim:
         row["attempts"],
         row["spent"],
         row["deaths"],
-        row["in_flight"],
+        in_flight,
         lane["failing"],
     )
 

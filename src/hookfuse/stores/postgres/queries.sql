@@ -1,8 +1,8 @@
--- Statements that take part in the race for lanes say which snapshot they rely on. All run in READ COMMITTED: a row that
--- someone else changed meanwhile is locked, and what is asked of it is asked again of its newest version.
+-- All run in READ COMMITTED: a statement sees what was committed before it began, and a row that someone else changed
+-- meanwhile is locked and asked again in its newest version. Where it matters which snapshot is used, it is said.
 
 -- name: lock_schema
--- Held by the transaction and not by the session, so that it works behind a pooler. Building an index may take its time.
+-- Held by the transaction and not by the session, so that it works behind a pooler. A migration may take its time.
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SELECT pg_advisory_xact_lock(hashtextextended('hookfuse.migrations', 0));
@@ -15,7 +15,11 @@ SELECT coalesce(max(number), 0) FROM hookfuse.migrations;
 
 -- name: create_schema
 CREATE SCHEMA IF NOT EXISTS hookfuse;
-CREATE TABLE IF NOT EXISTS hookfuse.migrations (number integer PRIMARY KEY, name text NOT NULL, applied_ms bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS hookfuse.migrations (
+    number      integer PRIMARY KEY,
+    name        text NOT NULL,
+    applied_ms  bigint NOT NULL
+);
 
 -- name: record_migration
 INSERT INTO hookfuse.migrations VALUES ($1, $2, hookfuse.now_ms());
@@ -109,7 +113,8 @@ SELECT (SELECT count(*) FROM taken) AS bells, hookfuse.now_ms() AS now,
        ARRAY(SELECT endpoint_id FROM locked WHERE stop & 8 <> 0) AS deleted;
 
 -- name: claim_fresh_lanes
--- A window of the lanes that have waited longest, ordered so that applications take turns; locked as far as they are free.
+-- Of the lanes that have waited longest a window, ordered so that applications take turns. Those that are not free are
+-- skipped.
 WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
 waiting AS MATERIALIZED (
     (
@@ -125,16 +130,19 @@ waiting AS MATERIALIZED (
           AND failing = true AND fresh_at <= (SELECT now FROM moment)
         ORDER BY fresh_at LIMIT $2
     )
+),
+locked AS MATERIALIZED (
+    SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing
+    FROM (
+        SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn
+        FROM waiting ORDER BY failing, turn, at
+    ) AS w
+    JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
+    ORDER BY w.failing, w.turn, w.at LIMIT $1
+    FOR UPDATE OF l SKIP LOCKED
 )
-SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing, e.version,
-       (SELECT now FROM moment) AS now
-FROM (
-    SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn FROM waiting
-) AS w
-JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
-JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id
-ORDER BY w.failing, w.turn, w.at LIMIT $1
-FOR UPDATE OF l SKIP LOCKED;
+SELECT l.*, e.version, (SELECT now FROM moment) AS now
+FROM locked AS l JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id;
 
 -- name: claim_late_lanes
 WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
@@ -152,32 +160,35 @@ waiting AS MATERIALIZED (
           AND failing = true AND late_at <= (SELECT now FROM moment)
         ORDER BY late_at LIMIT $2
     )
+),
+locked AS MATERIALIZED (
+    SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing
+    FROM (
+        SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn
+        FROM waiting ORDER BY failing, turn, at
+    ) AS w
+    JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
+    ORDER BY w.failing, w.turn, w.at LIMIT $1
+    FOR UPDATE OF l SKIP LOCKED
 )
-SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing, e.version,
-       (SELECT now FROM moment) AS now
-FROM (
-    SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn FROM waiting
-) AS w
-JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
-JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id
-ORDER BY w.failing, w.turn, w.at LIMIT $1
-FOR UPDATE OF l SKIP LOCKED;
+SELECT l.*, e.version, (SELECT now FROM moment) AS now
+FROM locked AS l JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id;
 
 -- name: claim_deliveries
 -- Runs after its lanes were locked, in a snapshot of its own: it sees all that those before it did to these lanes.
 -- Of each lane one head more is read than there is room for; it tells when the lane is to be looked at next.
 WITH picked AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::integer[], $3::boolean[])
-    WITH ORDINALITY AS p (endpoint_id, room, failing, turn)
+    SELECT * FROM unnest($1::text[], $2::integer[], $3::boolean[], $4::integer[], $5::bigint[])
+    WITH ORDINALITY AS p (endpoint_id, room, failing, rate_limit, rate_us, turn)
 ),
 heads AS MATERIALIZED (
-    SELECT p.endpoint_id, p.failing, p.turn, h.message_id, h.due_ms, h.nth, h.nth <= p.room AND h.due_ms <= $7 AS due
+    SELECT p.turn, p.failing, h.ctid, h.due_ms, h.nth, h.nth <= p.room AND h.due_ms <= $9 AS due
     FROM picked AS p
     CROSS JOIN LATERAL (
-        SELECT first.message_id, first.due_ms, row_number() OVER (ORDER BY first.place, first.message_id) AS nth
+        SELECT first.ctid, first.due_ms, row_number() OVER (ORDER BY first.place, first.message_id) AS nth
         FROM (
-            SELECT d.message_id, d.due_ms, d.place FROM hookfuse.deliveries AS d
-            WHERE d.endpoint_id = p.endpoint_id AND d.queue = $4
+            SELECT d.ctid, d.message_id, d.due_ms, d.place FROM hookfuse.deliveries AS d
+            WHERE d.endpoint_id = p.endpoint_id AND d.queue = $6
             ORDER BY d.place, d.message_id LIMIT p.room + 1
         ) AS first
     ) AS h
@@ -189,46 +200,43 @@ counted AS (
     WINDOW so_far AS (ORDER BY turn, nth)
 ),
 cut AS MATERIALIZED (
-    SELECT *, due AND number <= $5 AND (NOT failing OR failing_number <= $6) AS taken FROM counted
+    SELECT *, due AND number <= $7 AND (NOT failing OR failing_number <= $8) AS taken FROM counted
 ),
 claimed AS (
+    -- By its place in the table: whoever writes a delivery holds its lane, so it is still there.
     UPDATE hookfuse.deliveries AS d
-    SET state = 'sending', queue = 2, place = $7 + $8, due_ms = NULL, token = $9
+    SET state = 'sending', queue = 2, place = $9 + $10, due_ms = NULL, token = $11
     FROM cut AS c
-    WHERE c.taken AND d.message_id = c.message_id AND d.endpoint_id = c.endpoint_id AND d.queue = $4
+    WHERE c.taken AND d.ctid = c.ctid AND d.queue = $6
     RETURNING d.message_id, d.endpoint_id, d.attempts, d.spent, d.deaths, d.created_ms, c.turn, c.nth
 ),
 served AS (
-    SELECT p.endpoint_id, count(*) FILTER (WHERE c.taken) AS taken,
-           (array_agg(c.due_ms ORDER BY c.nth) FILTER (WHERE NOT c.taken))[1] AS rest_ms,
-           coalesce(bool_or(c.due), false) AS due
-    FROM picked AS p LEFT JOIN cut AS c ON c.endpoint_id = p.endpoint_id
-    GROUP BY p.endpoint_id
+    SELECT turn, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
+           (array_agg(due_ms ORDER BY nth) FILTER (WHERE NOT taken))[1] AS rest_ms
+    FROM cut GROUP BY turn
 ),
 rated AS (
-    SELECT s.endpoint_id, s.taken, s.rest_ms,
-           CASE WHEN l.rate_limit IS NULL OR s.taken = 0 THEN l.rate_us
-                ELSE greatest(l.rate_us, $7 * 1000 - 100000) + s.taken * 1000000 / l.rate_limit END AS rate_us
-    FROM served AS s JOIN hookfuse.lanes AS l ON l.endpoint_id = s.endpoint_id
+    SELECT p.endpoint_id, coalesce(s.taken, 0) AS taken, s.rest_ms,
+           CASE WHEN s.taken > 0 AND p.rate_limit IS NOT NULL
+                THEN greatest(p.rate_us, $9 * 1000 - 100000) + s.taken * 1000000 / p.rate_limit
+                ELSE p.rate_us END AS rate_us
+    FROM picked AS p LEFT JOIN served AS s ON s.turn = p.turn
     -- A lane that was due and got nothing, because there were no slots left, keeps its turn.
-    WHERE s.taken > 0 OR NOT s.due
+    WHERE s.taken > 0 OR s.due IS NOT TRUE
 ),
 moved AS (
     UPDATE hookfuse.lanes AS l
     SET in_flight = l.in_flight + r.taken, rate_us = r.rate_us,
-        fresh_ms = CASE WHEN $4 = 0 THEN r.wake_ms ELSE l.fresh_ms END,
-        late_ms = CASE WHEN $4 = 1 THEN r.wake_ms ELSE l.late_ms END
+        fresh_ms = CASE WHEN $6 = 0 THEN r.wake_ms ELSE l.fresh_ms END,
+        late_ms = CASE WHEN $6 = 1 THEN r.wake_ms ELSE l.late_ms END
     FROM (
-        SELECT *, CASE WHEN rest_ms IS NOT NULL THEN greatest(rest_ms, $7, (rate_us + 999) / 1000) END AS wake_ms
+        SELECT *, CASE WHEN rest_ms IS NOT NULL THEN greatest(rest_ms, $9, (rate_us + 999) / 1000) END AS wake_ms
         FROM rated
     ) AS r
     WHERE l.endpoint_id = r.endpoint_id
-    RETURNING l.endpoint_id, l.in_flight
 )
-SELECT c.message_id, c.endpoint_id, c.attempts, c.spent, c.deaths, c.created_ms, l.in_flight, m.event_type, m.payload
-FROM claimed AS c
-JOIN moved AS l ON l.endpoint_id = c.endpoint_id
-JOIN hookfuse.messages AS m ON m.id = c.message_id
+SELECT c.message_id, c.endpoint_id, c.attempts, c.spent, c.deaths, c.created_ms, m.event_type, m.payload
+FROM claimed AS c JOIN hookfuse.messages AS m ON m.id = c.message_id
 ORDER BY c.turn, c.nth;
 
 -- name: next_wake
@@ -281,8 +289,9 @@ settled AS (
         place = CASE WHEN x.fifo AND x.due_ms IS NOT NULL THEN d.first_ms ELSE x.due_ms END,
         ended_ms = CASE WHEN x.due_ms IS NULL THEN x.now END
     FROM decided AS x
-    WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token AND d.queue = 2
-    RETURNING x.n, d.message_id, d.endpoint_id, d.app_id, d.queue, d.due_ms, x.healthy, x.now + nullif(x.wait_ms, 0) AS blocked_ms
+    WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token
+    RETURNING x.n, d.message_id, d.endpoint_id, d.app_id, d.queue, d.due_ms, x.healthy,
+              x.now + nullif(x.wait_ms, 0) AS blocked_ms
 ),
 recorded AS (
     INSERT INTO hookfuse.attempts (
@@ -390,8 +399,8 @@ INSERT INTO hookfuse.endpoints (
     breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
     updated_ms
 )
-SELECT e.id, e.app_id, e.url, e.uid, e.description, e.metadata, e.event_types, e.channels, e.headers, e.secret, e.policy,
-       e.retry, e.response, e.breaker_key, e.cap, e.rate_limit, e.timeout_ms, e.fifo, e.stop, e.disabled_ms,
+SELECT e.id, e.app_id, e.url, e.uid, e.description, e.metadata, e.event_types, e.channels, e.headers, e.secret,
+       e.policy, e.retry, e.response, e.breaker_key, e.cap, e.rate_limit, e.timeout_ms, e.fifo, e.stop, e.disabled_ms,
        e.disabled_reason, e.flag, e.version, t.now, t.now
 FROM jsonb_populate_record(NULL::hookfuse.endpoints, $1::jsonb) AS e, (SELECT hookfuse.now_ms() AS now) AS t;
 
@@ -421,7 +430,8 @@ UPDATE hookfuse.endpoints AS e
 SET (url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response, breaker_key, cap,
      rate_limit, timeout_ms, fifo, flag, version, updated_ms) = (
     SELECT c.url, c.uid, c.description, c.metadata, c.event_types, c.channels, c.headers, c.secret, c.policy, c.retry,
-           c.response, c.breaker_key, c.cap, c.rate_limit, c.timeout_ms, c.fifo, c.flag, e.version + 1, hookfuse.now_ms()
+           c.response, c.breaker_key, c.cap, c.rate_limit, c.timeout_ms, c.fifo, c.flag, e.version + 1,
+           hookfuse.now_ms()
     FROM jsonb_populate_record(e, $2::jsonb) AS c
 )
 WHERE e.id = $1;
@@ -550,7 +560,8 @@ WITH locked AS MATERIALIZED (
 ),
 cancelled AS (
     UPDATE hookfuse.deliveries AS d
-    SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(), reason = 'cancelled'
+    SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(),
+        reason = 'cancelled'
     FROM unnest($1::text[], $2::text[]) AS a (message_id, endpoint_id) JOIN locked AS l ON l.endpoint_id = a.endpoint_id
     WHERE d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.queue IN (0, 1)
     RETURNING 1

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Place, Rescued, Settlement
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.queries import SQL
+from hookfuse.stores.sql import storable
 
 
 class Lease(NamedTuple):
@@ -84,7 +85,7 @@ def _claims(ends: Sequence[End]) -> tuple[list[Any], ...]:
         [each.claim.endpoint_id for each in ends],
         [each.claim.token for each in ends],
         [each.state.value for each in ends],
-        [_storable(each.reason) for each in ends],
+        [storable(each.reason) for each in ends],
         [int(each.attempt is not None) for each in ends],
         [int(each.spent) for each in ends],
         [int(each.died) for each in ends],
@@ -102,16 +103,9 @@ def _attempts(ends: Sequence[End]) -> tuple[list[Any], ...]:
         [attempt.number for _, attempt in made],
         [attempt.at_ms for _, attempt in made],
         [attempt.status for _, attempt in made],
-        [_storable(attempt.trouble) for _, attempt in made],
+        [storable(attempt.trouble) for _, attempt in made],
         [attempt.latency_ms for _, attempt in made],
         [attempt.manual for _, attempt in made],
-        [_storable(attempt.detail) for _, attempt in made],
+        [storable(attempt.detail) for _, attempt in made],
         [attempt.response for _, attempt in made],
     )
-
-
-def _storable(text: str) -> str:
-    """Texts that an endpoint had a hand in: one that Postgres cannot hold must not keep a batch from being settled."""
-    if "\x00" in text or not text.isascii():
-        return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-    return text

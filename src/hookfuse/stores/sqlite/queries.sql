@@ -74,15 +74,21 @@ RETURNING message_id, endpoint_id;
 -- name: settle_pending
 -- ?1 reason, ?2 made, ?3 spent, ?4 due, ?5 now, ?6 message, ?7 endpoint, ?8 token
 UPDATE deliveries AS d
-SET state = iif(l.stop & 8, 'cancelled', 'pending'), token = NULL, reason = iif(l.stop & 8, 'endpoint_deleted', ?1),
+SET state = iif(l.ends IS NULL, 'pending', 'cancelled'), token = NULL, reason = coalesce(l.ends, ?1),
     attempts = d.attempts + ?2, spent = d.spent + ?3,
-    queue = CASE WHEN l.stop & 8 THEN NULL WHEN l.fifo OR d.attempts + ?2 = 0 THEN 0 ELSE 1 END,
-    place = CASE WHEN l.stop & 8 THEN NULL WHEN l.fifo THEN d.first_ms ELSE ?4 END,
-    due_ms = iif(l.stop & 8, NULL, ?4),
-    ended_ms = iif(l.stop & 8, ?5, NULL)
-FROM lanes AS l
-WHERE l.endpoint_id = d.endpoint_id
-  AND d.message_id = ?6 AND d.endpoint_id = ?7 AND d.token = ?8 AND d.queue = 2
+    queue = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR d.attempts + ?2 = 0 THEN 0 ELSE 1 END,
+    place = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo THEN d.first_ms ELSE ?4 END,
+    due_ms = iif(l.ends IS NULL, ?4, NULL),
+    ended_ms = iif(l.ends IS NULL, NULL, ?5)
+FROM (
+    -- Why it cannot wait again: nobody to send to, or nothing to send.
+    SELECT fifo, CASE
+        WHEN stop & 8 THEN 'endpoint_deleted'
+        WHEN EXISTS (SELECT 1 FROM messages WHERE id = ?6 AND payload IS NULL) THEN 'expunged'
+    END AS ends
+    FROM lanes WHERE endpoint_id = ?7
+) AS l
+WHERE d.message_id = ?6 AND d.endpoint_id = ?7 AND d.token = ?8 AND d.queue = 2
 RETURNING message_id, endpoint_id, queue, due_ms;
 
 -- name: settle_attempt

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from hookfuse.core.delivery import Attempt, Claim, Deferral, Place, Queue, Rescued, Settlement
+from hookfuse.stores.sql import storable
 from hookfuse.stores.sqlite.queries import SQL
 
 _RING = {Queue.FRESH: SQL["ring_fresh"], Queue.LATE: SQL["ring_late"]}
@@ -28,13 +29,13 @@ class _Ends:
         self, place: Place, token: int, state: str, reason: str, made: int, spent: int, healthy: bool | None = None
     ) -> None:
         self._healthy[place] = healthy
-        self._ended.append((state, self._now, reason, made, spent, *place, token))
+        self._ended.append((state, self._now, storable(reason), made, spent, *place, token))
 
     def give_back(
         self, place: Place, token: int, due: int, reason: str, made: int, spent: int, healthy: bool | None = None
     ) -> None:
         self._healthy[place] = healthy
-        self._returned[place] = (reason, made, spent, due, self._now, *place, token)
+        self._returned[place] = (storable(reason), made, spent, due, self._now, *place, token)
 
     def write(self) -> set[Place]:
         """Returns those whose lease was still held; the others changed nothing."""
@@ -90,10 +91,10 @@ def _attempt_row(attempt: Attempt) -> tuple[Any, ...]:
         attempt.number,
         attempt.at_ms,
         attempt.status,
-        attempt.trouble,
+        storable(attempt.trouble),
         attempt.latency_ms,
         attempt.manual,
-        attempt.detail,
+        storable(attempt.detail),
         attempt.response,
     )
 

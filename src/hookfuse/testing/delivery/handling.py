@@ -84,3 +84,18 @@ class Handling(OnBench):
         assert (await bench.delivery(second)).state is DeliveryState.CANCELLED
         assert await bench.store.retry([Place(first, "ep_1"), Place(second, "ep_1")]) == 0
         assert len(await bench.store.attempts(first)) == 1
+
+    async def test_expunged_in_flight(self, bench: Bench) -> None:
+        """A delivery that fails after its message was expunged is cancelled: nothing is ever sent without content."""
+        await bench.lane()
+        id_ = await bench.send()
+        (claim,) = await bench.claim()
+        assert await bench.store.expunge("app_1", id_)
+        assert await bench.settle(claim, state=DeliveryState.PENDING, delay=1) == []
+        bench.clock.advance(1)
+        assert await bench.claim() == ()
+        found = await bench.delivery(id_)
+        assert (found.state, found.reason, found.attempts) == (DeliveryState.CANCELLED, "expunged", 1)
+        await bench.send()
+        (claim,) = await bench.claim()
+        assert claim.in_flight == 1

@@ -88,12 +88,14 @@ class Settling(OnBench):
         """A delivery that lost three workers has failed, and says why; a retry by hand begins anew."""
         await bench.lane()
         id_ = await bench.send()
-        quarantined: list[Place] = []
-        for _ in range(3):
+        for _ in range(2):
             assert len(await bench.claim()) == 1
             bench.clock.advance(LEASE)
-            quarantined += (await bench.store.rescue(deaths=3)).quarantined
-        assert quarantined == [Place(id_, "ep_1")]
+            assert (await bench.store.rescue(deaths=3)).quarantined == ()
+        assert len(await bench.claim()) == 1
+        bench.clock.advance(LEASE)
+        rescued = await bench.store.rescue(deaths=3)
+        assert rescued.quarantined == (Place(id_, "ep_1"),)
         found = await bench.delivery(id_)
         assert (found.state, found.reason, found.deaths) == (DeliveryState.FAILED, "quarantined", 3)
         assert await bench.claim() == ()
@@ -145,6 +147,24 @@ class Settling(OnBench):
         )
         await bench.store.settle([Settlement(claim, DeliveryState.FAILED, "protocol", attempt=attempt)])
         assert await bench.store.attempts(id_) == [attempt]
+
+    async def test_a_text_that_does_not_fit(self, bench: Bench) -> None:
+        """Texts that a database cannot hold are stored without what does not fit: they cannot keep a batch open."""
+        await bench.lane(cap=2)
+        first, second = await bench.send(), await bench.send()
+        claims = await bench.claim()
+        hostile = "reset by \x00 peer \ud800!"
+        stale = await bench.store.settle(
+            [
+                Settlement(claim, DeliveryState.FAILED, hostile, attempt=bench.attempt(claim, detail=hostile))
+                for claim in claims
+            ]
+        )
+        assert list(stale) == []
+        for id_ in (first, second):
+            (attempt,) = await bench.store.attempts(id_)
+            assert attempt.detail.startswith("reset by ")
+            assert (await bench.delivery(id_)).reason == attempt.detail
 
     async def test_prune_forgets_only_what_has_ended(self, bench: Bench) -> None:
         """Old messages go with their deliveries and attempts, in bounded steps; one with an open delivery stays."""

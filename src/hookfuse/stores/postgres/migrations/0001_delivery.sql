@@ -74,7 +74,6 @@ CREATE INDEX lanes_fresh ON hookfuse.lanes (failing, fresh_at)
     WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL;
 CREATE INDEX lanes_late ON hookfuse.lanes (failing, late_at)
     WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL;
-CREATE INDEX lanes_busy ON hookfuse.lanes (endpoint_id) WHERE in_flight > 0;
 
 -- What was accepted and is not yet known to its lane. Accepting only adds rows here: it neither waits for lanes nor
 -- holds them. A claim takes bells away and rings their lanes in one transaction; whoever sees a bell sees the
