@@ -24,60 +24,41 @@ CREATE TABLE IF NOT EXISTS hookfuse.migrations (
 -- name: record_migration
 INSERT INTO hookfuse.migrations VALUES ($1, $2, hookfuse.now_ms());
 
--- name: accept
--- One statement for the whole batch. Keys and uids are taken in order, so that two batches cannot wait for one another.
-WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
-asked AS MATERIALIZED (
-    SELECT a.n, a.id, a.app_id, a.uid, a.event_type, a.channels::text[] AS channels, a.deliver_ms, a.payload, a.key,
-           a.fingerprint, moment.now, greatest(a.deliver_ms, moment.now) AS due_ms
-    FROM unnest(
-        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $8::text[], $9::bytea[]
-    ) WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, key, fingerprint, n)
-    JOIN hookfuse.applications AS p ON p.id = a.app_id AND p.deleted_ms IS NULL
-    CROSS JOIN moment
-),
-matched AS MATERIALIZED (
-    SELECT a.n, e.id AS endpoint_id
-    FROM asked AS a
-    JOIN hookfuse.endpoints AS e ON e.app_id = a.app_id AND e.stop & 8 = 0
-        AND (e.event_types IS NULL OR a.event_type = ANY (e.event_types))
-        AND (e.channels IS NULL OR e.channels && a.channels)
-),
-fan_out AS MATERIALIZED (SELECT n, count(*) AS deliveries FROM matched GROUP BY n),
-keyed AS (
-    INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
-    SELECT a.app_id, a.key, a.fingerprint, a.id, coalesce(f.deliveries, 0), a.now
-    FROM asked AS a LEFT JOIN fan_out AS f ON f.n = a.n
-    WHERE a.key IS NOT NULL
-    ORDER BY a.app_id, a.key
-    ON CONFLICT (app_id, key) DO UPDATE
-    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
-        created_ms = excluded.created_ms
-    WHERE k.created_ms <= excluded.created_ms - $10
-    RETURNING k.message_id
-),
-stored AS (
-    INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
-    SELECT a.id, a.app_id, a.uid, a.event_type, a.channels, a.deliver_ms, a.now, a.payload
-    FROM asked AS a
-    WHERE a.key IS NULL OR a.id IN (SELECT message_id FROM keyed)
-    ORDER BY a.app_id, a.uid, a.n
-    ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
-    RETURNING id
-),
-made AS MATERIALIZED (
-    SELECT a.id, m.endpoint_id, a.app_id, a.due_ms, a.now
-    FROM stored AS s JOIN asked AS a ON a.id = s.id JOIN matched AS m ON m.n = a.n
-),
-deliveries AS (
-    INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-    SELECT id, endpoint_id, app_id, 0, due_ms, due_ms, due_ms, now FROM made
-),
-bells AS (
-    INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, min(due_ms) FROM made GROUP BY endpoint_id
-)
-SELECT a.n, a.now, s.id IS NOT NULL AS stored, coalesce(f.deliveries, 0) AS deliveries
-FROM asked AS a LEFT JOIN stored AS s ON s.id = a.id LEFT JOIN fan_out AS f ON f.n = a.n;
+-- name: accept_routes
+SELECT p.id AS app_id, e.id AS endpoint_id, e.event_types, e.channels, hookfuse.now_ms() AS now
+FROM hookfuse.applications AS p LEFT JOIN hookfuse.endpoints AS e ON e.app_id = p.id AND e.stop & 8 = 0
+WHERE p.id = ANY ($1::text[]) AND p.deleted_ms IS NULL;
+
+-- name: accept_keys
+-- In order, so that two batches cannot wait for one another. A key that is older than a day is anyone's again.
+INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
+SELECT a.app_id, a.key, a.fingerprint, a.id, a.deliveries, $6
+FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::integer[])
+     AS a (app_id, key, fingerprint, id, deliveries)
+ORDER BY a.app_id, a.key
+ON CONFLICT (app_id, key) DO UPDATE
+SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
+    created_ms = excluded.created_ms
+WHERE k.created_ms <= excluded.created_ms - $7
+RETURNING k.message_id;
+
+-- name: accept_messages
+-- In the order of uids, for the same reason.
+INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
+SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, $8, a.payload
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[])
+     WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, n)
+ORDER BY a.app_id, a.uid, a.n
+ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
+RETURNING id;
+
+-- name: accept_deliveries
+INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
+SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $5
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms);
+
+-- name: accept_bells
+INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT * FROM unnest($1::text[], $2::bigint[]);
 
 -- name: accept_known_keys
 SELECT k.app_id, k.key, k.fingerprint, k.message_id, k.deliveries, k.created_ms
