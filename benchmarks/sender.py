@@ -25,8 +25,8 @@ from hookfuse.core.destination import Destination
 from hookfuse.core.sending import Request
 from hookfuse.transport import HttpSender
 
-ROUNDS = 12
-REQUESTS = 4_000
+ROUNDS = 40
+REQUESTS = 1_920
 IN_FLIGHT = 64
 BODY = b"x" * 1_024
 TIMES_AS_FAST = 4.0

@@ -10,13 +10,15 @@ import asyncio
 from collections import OrderedDict
 from math import inf
 from time import monotonic
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from hookfuse.core.addresses import Address
 from hookfuse.core.destination import Destination
 from hookfuse.transport.connection import Connection
 from hookfuse.transport.limits import Limits
 from hookfuse.transport.troubles import CLOSED
+
+_PATIENCE: Final = 1.0
 
 RouteKey: TypeAlias = tuple[bool, str, int]
 
@@ -43,11 +45,6 @@ class Pool:
         self._open: set[Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
-
-    @property
-    def idle(self) -> int:
-        """How many connections wait for a request."""
-        return len(self._idle)
 
     @property
     def open(self) -> int:
@@ -117,7 +114,7 @@ class Pool:
             self._abort_idle(connection)
 
     async def close(self) -> None:
-        """End everything, and return once every connection is closed."""
+        """End everything, and return when every connection is closed."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._emptied = self._loop.create_future()
@@ -125,7 +122,8 @@ class Pool:
         if self._open:
             for connection in list(self._open):
                 connection.fail(CLOSED)
-            await self._emptied
+            # Closing at once takes a few turns of the loop. Whatever goes wrong with it must not hold up an exit.
+            await asyncio.wait([self._emptied], timeout=_PATIENCE)
 
     def opened(self, connection: Connection) -> None:
         self._open.add(connection)

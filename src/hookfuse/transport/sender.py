@@ -27,8 +27,8 @@ T = TypeVar("T")
 class HttpSender:
     """Posts over HTTP/1.1 to public addresses, and to those that `networks` allows.
 
-    It belongs to the event loop in which it first sends. Redirects are not followed, cookies are not kept, bodies are
-    not decompressed, and no proxy is taken from the environment.
+    It belongs to the event loop in which it first sends, and closes its resolver with itself. Redirects are not
+    followed, cookies are not kept, bodies are not decompressed, and no proxy is taken from the environment.
     """
 
     def __init__(

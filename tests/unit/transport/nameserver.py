@@ -27,6 +27,8 @@ class NameServer(asyncio.DatagramProtocol):
         self.failing: dict[str, int] = {}
         self.ttl = 60
         self.asked: list[tuple[str, str]] = []
+        self.numbers: list[int] = []
+        self.ports: list[int] = []
         self.by_stream = 0
         self.lost = 0
         """How many datagrams to lose before answering."""
@@ -66,6 +68,8 @@ class NameServer(asyncio.DatagramProtocol):
         self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self.numbers.append(int.from_bytes(data[:2]))
+        self.ports.append(addr[1])
         if self.lost:
             self.lost -= 1
             return

@@ -6,16 +6,18 @@ import pytest
 
 from hookfuse.core.sending import Trouble
 from hookfuse.errors import InvalidInput
+from hookfuse.ports import Sender
 from hookfuse.transport import HttpSender
 from tests.unit.transport.receiver import LOOPBACK, OK, answering, once, receiving, request
 
 
 @pytest.fixture
-def sender() -> HttpSender:
+def sender() -> Sender:
+    """Typed as the port, so that the type checker holds one to the other."""
     return HttpSender(LOOPBACK)
 
 
-async def test_a_request_is_sent_byte_for_byte(sender: HttpSender) -> None:
+async def test_a_request_is_sent_byte_for_byte(sender: Sender) -> None:
     """What arrives is the request line, our Host, the given headers in order, the length, and the body as it is."""
     async with receiving(answering(OK)) as receiver:
         headers = (("Webhook-Id", "msg_1"), ("x-empty", ""), ("X-A", "b c"))
@@ -50,7 +52,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("form", WHOLE)
-async def test_every_framing_is_read(sender: HttpSender, form: str) -> None:
+async def test_every_framing_is_read(sender: Sender, form: str) -> None:
     """A response is whole by its length, its last chunk or the end of the connection, in one piece or in many."""
     response, status, body = WHOLE[form]
     for pieces in ([response], [response[at : at + 1] for at in range(len(response))]):
@@ -62,7 +64,7 @@ async def test_every_framing_is_read(sender: HttpSender, form: str) -> None:
     await sender.close()
 
 
-async def test_headers_come_in_lower_case_and_in_order(sender: HttpSender) -> None:
+async def test_headers_come_in_lower_case_and_in_order(sender: Sender) -> None:
     """Names are lower case, values are as sent, repeated ones are kept."""
     response = (
         b"HTTP/1.1 429 Slow\r\nRetry-After:  30 \r\nSet-Cookie: a\r\nSET-COOKIE: \xe4\r\ncontent-length: 0\r\n\r\n"
@@ -78,7 +80,7 @@ async def test_headers_come_in_lower_case_and_in_order(sender: HttpSender) -> No
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 307, 308])
-async def test_redirects_are_never_followed(sender: HttpSender, status: int) -> None:
+async def test_redirects_are_never_followed(sender: Sender, status: int) -> None:
     """A redirect is an answer like any other: nobody goes where it points."""
     async with receiving(answering(OK)) as elsewhere:
         response = f"HTTP/1.1 {status} Go\r\nlocation: {elsewhere.url()}\r\ncontent-length: 0\r\n\r\n".encode()
@@ -92,7 +94,7 @@ async def test_redirects_are_never_followed(sender: HttpSender, status: int) -> 
     await sender.close()
 
 
-async def test_the_environment_names_no_proxy(sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_names_no_proxy(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proxy variables of the environment change nothing."""
     async with receiving(answering(OK)) as proxy, receiving(answering(OK)) as receiver:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
@@ -103,7 +105,7 @@ async def test_the_environment_names_no_proxy(sender: HttpSender, monkeypatch: p
 
 
 @pytest.mark.parametrize("host", ["::1", "127.0.0.2"])
-async def test_other_loopback_addresses_work_too(sender: HttpSender, host: str) -> None:
+async def test_other_loopback_addresses_work_too(sender: Sender, host: str) -> None:
     """IPv6 literals are dialled as IPv6 and named in brackets."""
     async with receiving(answering(OK), host=host) as receiver:
         spelled = f"[{host}]" if ":" in host else host
@@ -116,7 +118,7 @@ async def test_other_loopback_addresses_work_too(sender: HttpSender, host: str) 
 @pytest.mark.parametrize(
     "header", [("a", "b\r\nc: d"), ("a\r\nb", "c"), ("a", "b\n"), ("a", "\0"), ("a", "ä"), ("a\r", "")]
 )
-async def test_a_smuggled_line_is_never_sent(sender: HttpSender, header: tuple[str, str]) -> None:
+async def test_a_smuggled_line_is_never_sent(sender: Sender, header: tuple[str, str]) -> None:
     """A header that would break the request is misuse, even if it got past its check."""
     async with receiving(answering(OK)) as receiver:
         with pytest.raises(InvalidInput, match="header of the request"):
@@ -125,7 +127,7 @@ async def test_a_smuggled_line_is_never_sent(sender: HttpSender, header: tuple[s
     assert receiver.connections == 0
 
 
-async def test_a_closed_sender_refuses(sender: HttpSender) -> None:
+async def test_a_closed_sender_refuses(sender: Sender) -> None:
     """After `close` nothing is dialled, and the trouble is ours."""
     async with receiving(answering(OK)) as receiver:
         await sender.send(request(receiver.url()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
+from itertools import pairwise
 
 import pytest
 from dnslib import AAAA, CNAME, QTYPE, RR, TXT, A, DNSRecord  # type: ignore[import-untyped]
@@ -60,7 +61,7 @@ def test_aliases_in_a_circle_lead_nowhere() -> None:
     circle = [RR(NAME, QTYPE.CNAME, rdata=CNAME("b.test")), RR("b.test", QTYPE.CNAME, rdata=CNAME(NAME))]
     assert read_reply(replying(*circle), NAME, Kind.A, 7).addresses == ()
     names = [NAME, *(f"n{number}.test" for number in range(30))]
-    chain = [RR(a, QTYPE.CNAME, rdata=CNAME(b)) for a, b in zip(names, names[1:], strict=False)]
+    chain = [RR(a, QTYPE.CNAME, rdata=CNAME(b)) for a, b in pairwise(names)]
     chain.append(RR(names[-1], QTYPE.A, rdata=A("192.0.2.1")))
     assert read_reply(replying(*chain), NAME, Kind.A, 7).addresses == ()
 

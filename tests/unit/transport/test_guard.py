@@ -20,7 +20,10 @@ from hookfuse.core.addresses import PUBLIC, Networks, kind_of, parse_address
 from hookfuse.core.destination import Destination
 from hookfuse.core.sending import Request, SendResult, Trouble
 from hookfuse.errors import InvalidInput
-from hookfuse.transport import Answer, DnsResolver, HttpSender
+from hookfuse.transport import Answer, DnsResolver, HttpSender, Limits, Proxy
+from hookfuse.transport.dialer import Dialer
+from hookfuse.transport.pool import Pool
+from hookfuse.transport.troubles import Failure
 from tests.unit.transport.nameserver import NameServer, naming
 from tests.unit.transport.receiver import LOOPBACK, OK, Receiver, answering, receiving, request
 
@@ -126,6 +129,20 @@ async def test_a_refused_port_is_blocked_when_dialling_too() -> None:
     result = await sender.send(Request(smuggled, (), b"", 1.0))
     await sender.close()
     assert result.trouble is Trouble.BLOCKED
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+async def test_the_dialer_itself_asks_for_the_verdict(proxied: bool) -> None:
+    """An address that came past the guard is not dialled all the same, straight or through the proxy."""
+    async with witnesses() as seen:
+        proxy = Proxy("127.0.0.1", seen[0].port) if proxied else None
+        dialer = Dialer(Limits(), Hostile(), proxy, None)
+        inside = request(seen[0].url()).destination
+        pool = Pool(asyncio.get_running_loop(), Limits())
+        failure = await dialer.dial(inside, (ip_address("127.0.0.1"), ip_address("::1")), ONLY_GOOD, pool)
+    assert isinstance(failure, Failure)
+    assert failure.trouble is Trouble.BLOCKED
+    assert [receiver.connections for receiver in seen] == [0, 0, 0]
 
 
 class Hostile:
