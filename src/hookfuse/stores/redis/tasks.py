@@ -73,9 +73,14 @@ class TaskSession:
         return self._verbs.mirror.last_known(key, policy)
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
-        self._verbs.outbox.add(key, policy, generation, (self.timer() - started) * 1000)
-        if self._flushing is None:
-            self._flush_later()
+        outbox = self._verbs.outbox
+        run = outbox.open.get(key)
+        if run is not None and run.policy is policy and run.generation == generation:
+            # What `add` would do, less a frame; where a run is open, a flush is already to come.
+            run.times += 1
+            run.latency_ms += (self.timer() - started) * 1000
+            return
+        self._buffer(key, policy, generation, (self.timer() - started) * 1000)
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         unsubscribe = self._verbs.announcer.subscribe(observer)
@@ -199,10 +204,7 @@ class TaskSession:
     def _buffer(self, key: str, policy: Policy, generation: int, latency_ms: float) -> None:
         self._verbs.outbox.add(key, policy, generation, latency_ms)
         if self._flushing is None:
-            self._flush_later()
-
-    def _flush_later(self) -> None:
-        self._flushing = asyncio.get_running_loop().call_later(self._pause, self._flush_soon)
+            self._flushing = asyncio.get_running_loop().call_later(self._pause, self._flush_soon)
 
     def _flush_soon(self) -> None:
         self._flushing = None
