@@ -20,9 +20,9 @@ import redis.asyncio
 from hookfuse.core import bounds
 from hookfuse.errors import InvalidInput, shown
 from hookfuse.ports import AsyncBreakerSession, BreakerSession, Consistency
-from hookfuse.stores.redis.connect import Settings, read_target
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.stores.redis.scripts import Includes
+from hookfuse.stores.redis.target import Settings, read_target
 from hookfuse.stores.redis.threads import ThreadSession
 
 __all__ = ["RedisStore"]
@@ -44,9 +44,8 @@ class RedisStore:
         if not isinstance(prefix, str) or not prefix or set(prefix) & set("{} \n"):
             raise InvalidInput(f"prefix must be a word without braces and spaces, got {shown(prefix)}.")
         bounds.whole("shards", shards, 1, 1024)
-        url, given, connection = read_target(target)
         seconds = bounds.seconds("deadline", deadline, 0.001, 60)
-        self._settings = Settings(Keys(prefix, shards), seconds, url, given, connection, _includes, _server_clock)
+        self._settings = Settings(Keys(prefix, shards), seconds, read_target(target), _includes, _server_clock)
 
     def session(self, consistency: Consistency = Consistency.MIRROR) -> BreakerSession:
         return ThreadSession(self._settings, strict=consistency is Consistency.STRICT)

@@ -36,6 +36,7 @@ class Mirror:
         self._ahead: dict[str, int] = {}
         self._offset = 0.0
         self._fresh_until = 0.0
+        self._shard_fresh_until = [0.0] * keys.shards
         self._changing = threading.Lock()
         self.positions = [0] * keys.shards
 
@@ -43,10 +44,10 @@ class Mirror:
     def fresh(self) -> bool:
         return time.monotonic() < self._fresh_until
 
-    def heard(self, now_ms: int | None = None) -> None:
-        """The store has been heard of, and says what time it is."""
+    def heard(self, now_ms: int | None = None, shards: Iterable[int] | None = None) -> None:
+        """These shards (None: all) have been heard of, and the store says what time it is."""
         now = time.monotonic()
-        self._fresh_until = now + self._max_staleness
+        self._trust(shards, now + self._max_staleness)
         if now_ms is not None:
             self._offset = now_ms / 1000 - now
 
@@ -54,9 +55,19 @@ class Mirror:
         # Monotonic time and an offset taken from replies: this machine's own clock may be wrong.
         return time.monotonic() + self._offset
 
-    def distrust(self) -> None:
-        """Answer nothing until the store has been heard of again."""
-        self._fresh_until = 0.0
+    def distrust(self, shards: Iterable[int] | None = None) -> None:
+        """Answer nothing for these shards (None: all) until they have been heard of again."""
+        self._trust(shards, 0.0)
+
+    def _trust(self, shards: Iterable[int] | None, until: float) -> None:
+        with self._changing:
+            for shard in range(self._keys.shards) if shards is None else shards:
+                self._shard_fresh_until[shard] = until
+            self._fresh_until = min(self._shard_fresh_until)
+
+    def _fresh_for(self, key: str) -> bool:
+        """Whether the key's own shard is fresh; where one server of several is away, the others' shards are."""
+        return time.monotonic() < self._shard_fresh_until[self._keys.shard(key)]
 
     def load(self, positions: list[int], entries: Iterable[News]) -> None:
         """Start anew from the indexes, which were read after the positions."""
@@ -97,13 +108,13 @@ class Mirror:
         return max(position, self._ahead.get(key, 0)) if self._ahead else position
 
     def healthy(self, key: str) -> int | None:
-        if time.monotonic() >= self._fresh_until or key in self._entries:
+        if key in self._entries or (time.monotonic() >= self._fresh_until and not self._fresh_for(key)):
             return None
         return self.generation(key)
 
     def answer(self, key: str, policy: Policy) -> Admission | None:
         """The answer, if this process may give it; None: ask the store."""
-        return self._answer(key, policy) if self.fresh else None
+        return self._answer(key, policy) if self.fresh or self._fresh_for(key) else None
 
     def last_known(self, key: str, policy: Policy) -> Admission:
         """The answer by what was last heard, however long ago; a probe that is due is refused until now."""

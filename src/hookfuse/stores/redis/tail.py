@@ -90,7 +90,7 @@ class Follower:
 
     def _load(self, pulse: list[bytes]) -> Generator[list[Raw], list[Any], None]:
         """Positions first, then the indexes: what changes in between is read again from the streams."""
-        tops = yield [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in self._streams]
+        tops = yield self._verbs.ask_tops()
         indexes = yield [("HGETALL", self._verbs.keys.index(shard)) for shard in range(len(self._streams))]
         self._places = [top[0][0] if top else b"0-0" for top in tops]
         positions = [int(place.split(b"-")[0]) for place in self._places]
@@ -103,7 +103,7 @@ class Follower:
     def _trimmed(self) -> Generator[list[Raw], list[Any], bool]:
         """Whether a stream ends below our place, or has lost events after it."""
         heads = yield [("XRANGE", stream, "-", "+", "COUNT", 1) for stream in self._streams]
-        tops = yield [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in self._streams]
+        tops = yield self._verbs.ask_tops()
         for head, top, place in zip(heads, tops, self._places, strict=True):
             mine = read_place(place)
             if (read_place(top[0][0]) if top else (0, 0)) < mine:

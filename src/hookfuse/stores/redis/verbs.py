@@ -15,11 +15,12 @@ from hookfuse.core.outcome import Kind, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition, snapshot
 from hookfuse.core.window import Counts
-from hookfuse.stores.redis.commands import Command, Commands
+from hookfuse.errors import StoreError
+from hookfuse.stores.redis.commands import Call, Command, Commands
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.stores.redis.mirror import Mirror
 from hookfuse.stores.redis.outbox import Outbox
-from hookfuse.stores.redis.wire import Reply, read_admission, read_breaker, read_event, read_news
+from hookfuse.stores.redis.wire import Reply, read_admission, read_breaker, read_event, read_news, read_reply
 from hookfuse.telemetry import Announcer
 
 T = TypeVar("T")
@@ -104,6 +105,11 @@ class Verbs:
             self._told[shard] = generation
             self.announcer.queue([transition])
 
+    def ask_tops(self) -> list[tuple[Any, ...]]:
+        """The commands that read the newest entry of each stream."""
+        streams = (self.keys.stream(shard) for shard in range(self.keys.shards))
+        return [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in streams]
+
     def has_reached(self, tops: Sequence[Any]) -> bool:
         """Whether everything is applied and told up to these newest entries of the streams."""
         wanted = [read_place(top[0][0]) if top else (0, 0) for top in tops]
@@ -116,6 +122,20 @@ class Verbs:
         if first:
             # Observers hear what happens from now on.
             self._told = dict(enumerate(positions))
+
+    def told(self, call: Call, result: Sequence[Any] | StoreError) -> None:
+        """Learn from the replies to buffered successes. Those that did not arrive are lost, and never sent again."""
+        if isinstance(result, StoreError):
+            self.mirror.distrust({self.keys.shard(command.key) for command in call.commands})
+        else:
+            self.learn_all(call, result)
+
+    def learn_all(self, call: Call, result: Sequence[Any]) -> list[Reply]:
+        """The replies to a batch, learned before anyone goes on."""
+        replies = [read_reply(command.key, reply) for command, reply in zip(call.commands, result, strict=True)]
+        for reply in replies:
+            self.learn(reply)
+        return replies
 
     def learn(self, reply: Reply) -> None:
         if reply.news is not None:
