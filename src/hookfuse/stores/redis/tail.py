@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import Any, TypeAlias
 
 from hookfuse.errors import StoreError
+from hookfuse.stores.redis.commands import Call
 from hookfuse.stores.redis.scripts import Includes, script
 from hookfuse.stores.redis.verbs import Verbs, read_place
 
@@ -56,7 +57,8 @@ class Follower:
 
     def __init__(self, verbs: Verbs, includes: Includes) -> None:
         self._verbs = verbs
-        self._pulse: Raw = ("EVAL", script("pulse", includes).source, 1, verbs.keys.meta)
+        self._includes = includes
+        self._pulse = self._raw(verbs.commands.pulse())
         self._streams = [verbs.keys.stream(shard) for shard in range(verbs.keys.shards)]
         self._shards = {stream.encode(): shard for shard, stream in enumerate(self._streams)}
         self._places: list[bytes] = []
@@ -92,13 +94,21 @@ class Follower:
         """Positions first, then the indexes: what changes in between is read again from the streams."""
         tops = yield self._verbs.ask_tops()
         indexes = yield [("HGETALL", self._verbs.keys.index(shard)) for shard in range(len(self._streams))]
+        entries = {name.decode(): entry for index in indexes for name, entry in index.items()}
+        if entries:
+            pruned = yield [self._raw(call) for call in self._verbs.commands.prunes(entries)]
+            for name in itertools.chain.from_iterable(pruned):
+                entries.pop(name.decode(), None)
         self._places = [top[0][0] if top else b"0-0" for top in tops]
         positions = [int(place.split(b"-")[0]) for place in self._places]
-        self._verbs.load(positions, indexes, first=self._first)
+        self._verbs.load(positions, entries, first=self._first)
         self._life = pulse[1]
         self._first = False
         self._verbs.settled = [read_place(place) for place in self._places]
         self._verbs.mirror.heard(int(pulse[0]))
+
+    def _raw(self, call: Call) -> Raw:
+        return ("EVAL", script(call.script, self._includes).source, len(call.keys), *call.keys, *call.args)
 
     def _trimmed(self) -> Generator[list[Raw], list[Any], bool]:
         """Whether a stream ends below our place, or has lost events after it."""

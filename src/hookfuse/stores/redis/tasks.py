@@ -36,6 +36,7 @@ class TaskSession:
         self.timer = self._verbs.timer
         self._link = open_async_link(settings)
         self._checked = False
+        self._checking: asyncio.Future[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._flushing: asyncio.TimerHandle | None = None
         self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
@@ -103,13 +104,10 @@ class TaskSession:
 
     async def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
         await self._start()
-        for shard in range(self._settings.keys.shards):
-            (keys,) = await self._link.ask([("HKEYS", self._settings.keys.index(shard))])
-            for key in keys:
-                name = key.decode()
-                found = await self.inspect(name, policy_for(name))
-                if not found.healthy:
-                    yield found
+        await self.flush()
+        for call, names in self._verbs.pages(await self._link.ask(self._verbs.ask_names())):
+            for found in self._verbs.read_page(names, await self._link.run(call), policy_for):
+                yield found
 
     async def flush(self) -> None:
         """Tell the store what is buffered, now."""
@@ -156,14 +154,24 @@ class TaskSession:
                 # Again and again, because a cancel can get lost in the driver.
                 self._following.cancel()
                 await asyncio.wait([self._following], timeout=0.05)
-            await asyncio.gather(*self._running, return_exceptions=True)
+            checking = [self._checking] if self._checking is not None else []
+            await asyncio.gather(*self._running, *checking, return_exceptions=True)
             await self._link.close()
 
     async def _start(self) -> None:
         if not self._checked:
+            if self._checking is None:
+                self._checking = asyncio.ensure_future(self._check())
+            await asyncio.shield(self._checking)
+        self._follow_soon()
+
+    async def _check(self) -> None:
+        """Once for all who begin together."""
+        try:
             await self._talk(self._link.ask, check_meta(self._verbs))
             self._checked = True
-        self._follow_soon()
+        finally:
+            self._checking = None
 
     def _follow_soon(self) -> None:
         if self._following is None:

@@ -120,13 +120,9 @@ class ThreadSession:
 
     def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]:
         self._start()
-        for shard in range(self._settings.keys.shards):
-            (keys,) = self._link.ask([("HKEYS", self._settings.keys.index(shard))])
-            for key in keys:
-                name = key.decode()
-                found = self.inspect(name, policy_for(name))
-                if not found.healthy:
-                    yield found
+        self.flush()
+        for call, names in self._verbs.pages(self._link.ask(self._verbs.ask_names())):
+            yield from self._verbs.read_page(names, self._link.run(call), policy_for)
 
     def flush(self) -> None:
         """Tell the store what is buffered, now."""

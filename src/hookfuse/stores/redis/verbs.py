@@ -7,7 +7,7 @@ only carries the commands to Redis and the replies back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from hookfuse.core.admission import Admission
@@ -91,6 +91,23 @@ class Verbs:
         now_ms = int(reply[0])
         return snapshot(read_breaker(key, reply[1], now_ms, policy), policy, now_ms)
 
+    def ask_names(self) -> list[tuple[Any, ...]]:
+        """The commands that read which breakers are listed."""
+        return [("HKEYS", self.keys.index(shard)) for shard in range(self.keys.shards)]
+
+    def pages(self, names: Sequence[Sequence[bytes]]) -> Iterator[tuple[Call, list[str]]]:
+        return self.commands.pages(name.decode() for shard in names for name in shard)
+
+    def read_page(
+        self, names: Sequence[str], reply: Sequence[Any], policy_for: Callable[[str], Policy]
+    ) -> Iterator[Snapshot]:
+        """The breakers of a page that are not plainly closed."""
+        now_ms, *hashes = reply
+        for name, hash_ in zip(names, hashes, strict=True):
+            found = self.read_snapshot(name, policy_for(name), (now_ms, hash_))
+            if not found.healthy:
+                yield found
+
     def buffers(self, admission: Admission, outcome: Outcome) -> bool:
         """Whether a report may wait: a success of an ordinary call."""
         plain = admission.token is None and outcome.kind is Kind.OK
@@ -115,10 +132,9 @@ class Verbs:
         wanted = [read_place(top[0][0]) if top else (0, 0) for top in tops]
         return self.mirror.fresh and all(have >= want for have, want in zip(self.settled, wanted, strict=True))
 
-    def load(self, positions: list[int], indexes: Sequence[dict[bytes, bytes]], *, first: bool) -> None:
-        """Fill the mirror from positions and the indexes that were read after them."""
-        entries = [read_news(key.decode(), 0, text) for index in indexes for key, text in index.items()]
-        self.mirror.load(positions, entries)
+    def load(self, positions: list[int], entries: Mapping[str, bytes], *, first: bool) -> None:
+        """Fill the mirror from positions and the indexes' entries, which were read after them."""
+        self.mirror.load(positions, [read_news(key, 0, text) for key, text in entries.items()])
         if first:
             # Observers hear what happens from now on.
             self._told = dict(enumerate(positions))
