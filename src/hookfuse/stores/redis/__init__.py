@@ -1,4 +1,4 @@
-"""Breakers shared by a whole fleet through Redis: `RedisStore("redis://…")`.
+"""Breakers shared by a whole fleet through Redis: `RedisStore("redis://…")`, or `"redis+cluster://…"`.
 
 Every verb is one Lua script, so it is decided atomically on the server and by the server's clock. With the mirror (the
 default) a process keeps what is *not* plainly closed in memory and follows the shards' streams, so that a healthy call
@@ -29,11 +29,11 @@ __all__ = ["RedisStore"]
 
 
 class RedisStore:
-    """Breakers in Redis (7.0 or newer) or Valkey, for threads and for asyncio."""
+    """Breakers in Redis (7.0 or newer) or Valkey, one server or a cluster, for threads and for asyncio."""
 
     def __init__(
         self,
-        target: str | redis.Redis | redis.asyncio.Redis,
+        target: str | redis.Redis | redis.asyncio.Redis | redis.RedisCluster | redis.asyncio.RedisCluster,
         *,
         prefix: str = "hookfuse",
         shards: int = 64,

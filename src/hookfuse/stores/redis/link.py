@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from hookfuse.stores.redis.cluster.tasks import AsyncClusterLink
+from hookfuse.stores.redis.cluster.threads import ClusterLink
 from hookfuse.stores.redis.commands import Call
 from hookfuse.stores.redis.single import AsyncServerLink, ServerLink
 from hookfuse.stores.redis.tail import Follower, Raw
-from hookfuse.stores.redis.target import Settings
+from hookfuse.stores.redis.target import Cluster, Settings
 from hookfuse.stores.redis.verbs import Verbs
 
 
@@ -63,8 +65,12 @@ class AsyncLink(Protocol):
 
 
 def open_link(settings: Settings) -> Link:
-    return ServerLink(settings)
+    if isinstance(settings.target, Cluster):
+        return ClusterLink(settings, settings.target)
+    return ServerLink(settings, settings.target)
 
 
 def open_async_link(settings: Settings) -> AsyncLink:
-    return AsyncServerLink(settings)
+    if isinstance(settings.target, Cluster):
+        return AsyncClusterLink(settings, settings.target)
+    return AsyncServerLink(settings, settings.target)

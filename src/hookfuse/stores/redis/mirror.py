@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.bounds import milliseconds
@@ -69,12 +69,15 @@ class Mirror:
         """Whether the key's own shard is fresh; where one server of several is away, the others' shards are."""
         return time.monotonic() < self._shard_fresh_until[self._keys.shard(key)]
 
-    def load(self, positions: list[int], entries: Iterable[News]) -> None:
-        """Start anew from the indexes, which were read after the positions."""
+    def load(self, positions: Mapping[int, int], entries: Iterable[News]) -> None:
+        """Start these shards anew from their indexes, which were read after the positions."""
+        shard = self._keys.shard
         with self._changing:
-            self.positions = positions
-            self._entries = {news.key: news for news in entries}
-            self._ahead = {}
+            for loaded, position in positions.items():
+                self.positions[loaded] = position
+            kept = {key: news for key, news in self._entries.items() if shard(key) not in positions}
+            self._entries = kept | {news.key: news for news in entries}
+            self._ahead = {key: ahead for key, ahead in self._ahead.items() if shard(key) not in positions}
 
     def follow(self, shard: int, generation: int, news: News) -> bool:
         """Apply an event of a shard's stream; False if it is an old one."""

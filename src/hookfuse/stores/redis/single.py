@@ -11,7 +11,7 @@ import redis.asyncio
 
 from hookfuse.errors import StoreError, StoreUnavailable
 from hookfuse.stores.redis.commands import Call
-from hookfuse.stores.redis.connect import translated
+from hookfuse.stores.redis.connect import Server, translated
 from hookfuse.stores.redis.scripts import script
 from hookfuse.stores.redis.tail import BLOCK_MS, Follower, Raw
 from hookfuse.stores.redis.target import Settings
@@ -21,10 +21,10 @@ from hookfuse.stores.redis.verbs import Verbs
 class ServerLink:
     """One server, for threads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, server: Server) -> None:
         self._includes = settings.includes
-        self._client = settings.target.client(settings.deadline)
-        self._reader = settings.target.client(settings.deadline, wait=BLOCK_MS / 1000)
+        self._client = server.client(settings.deadline)
+        self._reader = server.client(settings.deadline, wait=BLOCK_MS / 1000)
 
     def run(self, call: Call) -> Any:
         known = script(call.script, self._includes)
@@ -74,11 +74,11 @@ class ServerLink:
 class AsyncServerLink:
     """One server, for asyncio."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, server: Server) -> None:
         self._includes = settings.includes
         self._deadline = settings.deadline
-        self._client = settings.target.async_client(settings.deadline)
-        self._reader = settings.target.async_client(settings.deadline, wait=BLOCK_MS / 1000)
+        self._client = server.async_client(settings.deadline)
+        self._reader = server.async_client(settings.deadline, wait=BLOCK_MS / 1000)
 
     async def run(self, call: Call) -> Any:
         known = script(call.script, self._includes)

@@ -132,12 +132,12 @@ class Verbs:
         wanted = [read_place(top[0][0]) if top else (0, 0) for top in tops]
         return self.mirror.fresh and all(have >= want for have, want in zip(self.settled, wanted, strict=True))
 
-    def load(self, positions: list[int], entries: Mapping[str, bytes], *, first: bool) -> None:
-        """Fill the mirror from positions and the indexes' entries, which were read after them."""
+    def load(self, positions: Mapping[int, int], entries: Mapping[str, bytes]) -> None:
+        """Fill these shards of the mirror from positions and the indexes' entries, which were read after them."""
         self.mirror.load(positions, [read_news(key, 0, text) for key, text in entries.items()])
-        if first:
-            # Observers hear what happens from now on.
-            self._told = dict(enumerate(positions))
+        for shard, position in positions.items():
+            # Observers hear what happens after a shard was first met.
+            self._told.setdefault(shard, position)
 
     def told(self, call: Call, result: Sequence[Any] | StoreError) -> None:
         """Learn from the replies to buffered successes. Those that did not arrive are lost, and never sent again."""
