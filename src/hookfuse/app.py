@@ -65,7 +65,7 @@ class Fleet:
 
     def follow(self) -> None:
         """Wait until everything that happened so far has been told to the observers."""
-        self.breakers._session.catch_up()
+        self.breakers.catch_up()
 
     def close(self) -> None:
         try:

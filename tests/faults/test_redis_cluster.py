@@ -28,7 +28,7 @@ ONE = Policy(trip=Streak(1), cool_off=60)
 
 def refused_in_threads(url: str, ready: Any) -> float:
     with Breakers(RedisStore(url), policy=ONE) as breakers:
-        breakers._session.catch_up()
+        breakers.catch_up()
         ready.set()
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
@@ -43,7 +43,7 @@ def refused_in_threads(url: str, ready: Any) -> float:
 def refused_in_tasks(url: str, ready: Any) -> float:
     async def scenario() -> float:
         async with AsyncBreakers(RedisStore(url), policy=ONE) as breakers:
-            await breakers._session.catch_up()
+            await breakers.catch_up()
             ready.set()
             deadline = time.monotonic() + 5
             while time.monotonic() < deadline:
@@ -100,7 +100,7 @@ def test_flushall(cluster_url: str) -> None:
     with Breakers(RedisStore(cluster_url), policy=ONE) as breakers, connect(cluster_url) as client:
         breakers.force_open("forced")
         breakers.record(breakers.admit("ep"), Outcome.FAILURE)
-        breakers._session.catch_up()
+        breakers.catch_up()
         before = breakers.inspect("ep").generation
         client.flushall()
         wait_until(lambda: breakers.admit("forced").allowed and breakers.admit("ep").allowed)
@@ -149,11 +149,11 @@ def test_client_handed_in(cluster_url: str) -> None:
 def test_forked_child_starts_anew(cluster_url: str) -> None:
     """A forked child has connections of its own, and hears of what happens."""
     with Breakers(RedisStore(cluster_url), policy=ONE) as breakers:
-        breakers._session.catch_up()
+        breakers.catch_up()
         ready, done = fork.Event(), fork.SimpleQueue()
 
         def child() -> None:
-            breakers._session.catch_up()
+            breakers.catch_up()
             ready.set()
             deadline = time.monotonic() + 5
             while breakers._session.healthy("ep") is not None and time.monotonic() < deadline:
@@ -167,7 +167,7 @@ def test_forked_child_starts_anew(cluster_url: str) -> None:
         assert done.get() is False
         process.join()
         assert process.exitcode == 0
-        breakers._session.catch_up()
+        breakers.catch_up()
         assert not breakers.admit("ep").allowed, "and its parent goes on hearing"
 
 

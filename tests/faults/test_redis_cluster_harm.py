@@ -56,8 +56,8 @@ class Watchers:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
 
     def catch_up(self) -> None:
-        wait_until(lambda: self._caught_up(self._breakers._session.catch_up))
-        wait_until(lambda: self._caught_up(lambda: self._do(self._tasks._session.catch_up())))
+        wait_until(lambda: self._caught_up(self._breakers.catch_up))
+        wait_until(lambda: self._caught_up(lambda: self._do(self._tasks.catch_up())))
 
     def _caught_up(self, catch_up: Callable[[], None]) -> bool:
         try:
@@ -204,9 +204,9 @@ def test_one_node_is_flushed(cluster: Cluster) -> None:
     told: list[Transition] = []
     with Breakers(RedisStore(cluster.url), policy=ONE) as breakers:
         breakers.subscribe(told.append)
-        breakers._session.catch_up()
+        breakers.catch_up()
         breakers.force_open(gone)
-        breakers._session.catch_up()
+        breakers.catch_up()
         with Breakers(RedisStore(cluster.url), policy=ONE) as another:
             victim.command("FLUSHALL")
             made = 0
@@ -215,7 +215,7 @@ def test_one_node_is_flushed(cluster: Cluster) -> None:
                 another.force_open(kept)
                 another.unforce(kept)
                 made += 2
-        breakers._session.catch_up()
+        breakers.catch_up()
         assert not breakers._session.refusal(kept, ONE)
     assert [each.key for each in told] == [gone, *[kept] * made]
 

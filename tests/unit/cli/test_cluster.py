@@ -24,7 +24,7 @@ def test_orders_and_listing(cluster_url: str) -> None:
         assert sorted(listed) == [f"ep_{number}" for number in range(8)]
         result = CliRunner().invoke(app, ["breakers", "reset", "ep_3", "--redis", cluster_url])
         assert result.exit_code == 0, result.output
-        worker._session.catch_up()
+        worker.catch_up()
         assert worker.admit("ep_3").allowed
 
 

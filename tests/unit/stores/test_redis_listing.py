@@ -61,14 +61,14 @@ def test_past_its_time(redis_url: str) -> None:
     store, clock = store_with_clock(redis_url, shards=1)
     policy = Policy(trip=Streak(1), cool_off=30, cool_off_max=30, forget_after=60)
     with Breakers(store, policy=policy) as breakers, redis.Redis.from_url(redis_url) as client:
-        breakers._session.catch_up()
+        breakers.catch_up()
         breakers.record(breakers.admit("old"), Outcome.FAILURE)
         clock.advance(59)
         breakers.record(breakers.admit("young"), Outcome.FAILURE)
         clock.advance(1)
         assert sorted(client.hkeys("test:v1:{0}:index")) == [b"old", b"young"]
         with Breakers(store, policy=policy) as another:
-            another._session.catch_up()
+            another.catch_up()
             assert client.hkeys("test:v1:{0}:index") == [b"young"]
             assert another._session.healthy("old") is not None, "plainly closed, and nobody is asked"
             assert [found.key for found in another.unhealthy()] == ["young"]

@@ -24,12 +24,16 @@ class Outbox:
             self._waiting[key] = [_Run(policy, generation, latency_ms)]
             return
         last = runs[-1]
-        same = last.policy is policy and last.generation == generation
-        timed = latency_ms >= 0
-        # A rule about latencies must see each of them; all others need only the sum.
-        if same and not policy.judges_latency and timed is (last.latency_ms >= 0):
+        # A rule about latencies must see each of them; all others need only the sum. Untimed ones are negative, and
+        # so is theirs.
+        if (
+            last.policy is policy
+            and last.generation == generation
+            and (last.latency_ms >= 0) is (latency_ms >= 0)
+            and not policy.judges_latency
+        ):
             last.times += 1
-            last.latency_ms += latency_ms if timed else 0
+            last.latency_ms += latency_ms
         else:
             runs.append(_Run(policy, generation, latency_ms))
 

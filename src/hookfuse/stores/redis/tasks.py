@@ -46,8 +46,10 @@ class TaskSession:
         self._pause = FLUSH_SECONDS
         self._running: set[asyncio.Task[None]] = set()
 
-    def healthy(self, key: str) -> int | None:
-        return None if self._verbs.strict else self._verbs.mirror.healthy(key)
+    @property
+    def healthy(self) -> Callable[[str], int | None]:
+        # The mirror's own method: callers bind it once, and save a frame per call.
+        return _unsure if self._verbs.strict else self._verbs.mirror.healthy
 
     def refusal(self, key: str, policy: Policy) -> BreakerOpen | None:
         if self._verbs.strict:
@@ -59,7 +61,9 @@ class TaskSession:
         return self._verbs.mirror.last_known(key, policy)
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
-        self._buffer(key, policy, generation, (self.timer() - started) * 1000)
+        self._verbs.outbox.add(key, policy, generation, (self.timer() - started) * 1000)
+        if self._flushing is None:
+            self._flush_later()
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         unsubscribe = self._verbs.announcer.subscribe(observer)
@@ -180,7 +184,10 @@ class TaskSession:
     def _buffer(self, key: str, policy: Policy, generation: int, latency_ms: float) -> None:
         self._verbs.outbox.add(key, policy, generation, latency_ms)
         if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().call_later(self._pause, self._flush_soon)
+            self._flush_later()
+
+    def _flush_later(self) -> None:
+        self._flushing = asyncio.get_running_loop().call_later(self._pause, self._flush_soon)
 
     def _flush_soon(self) -> None:
         self._flushing = None
@@ -282,6 +289,10 @@ class TaskSession:
             except StoreError:
                 self._verbs.mirror.distrust()
                 await asyncio.sleep(RETRY_SECONDS)
+
+
+def _unsure(key: str) -> None:
+    """Strict: no key is known to be healthy."""
 
 
 def _fail(future: asyncio.Future[Reply], error: StoreError) -> None:
