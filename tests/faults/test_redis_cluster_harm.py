@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from hookfuse import AsyncBreakers, Breakers, Outcome, Policy, Streak, Transition
+from hookfuse import AsyncBreakers, Breakers, Outcome, Override, Policy, Streak, Transition
 from hookfuse.errors import StoreUnavailable
-from hookfuse.ports import BreakerSession, Consistency
+from hookfuse.ports import Consistency
 from hookfuse.stores.redis import RedisStore
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.testing.redis import connect
@@ -31,6 +31,15 @@ def key_on(cluster: Cluster, node: Node, *, elsewhere: bool = False) -> str:
         if (cluster.owner(KEYS.stream(KEYS.shard(key))) is node) is not elsewhere:
             return key
     raise AssertionError("no such key")
+
+
+def _succeeds(action: Callable[[], object]) -> bool:
+    """Whether the store is there for it."""
+    try:
+        action()
+    except StoreUnavailable:
+        return False
+    return True
 
 
 class Watchers:
@@ -56,15 +65,8 @@ class Watchers:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
 
     def catch_up(self) -> None:
-        wait_until(lambda: self._caught_up(self._breakers.catch_up))
-        wait_until(lambda: self._caught_up(lambda: self._do(self._tasks.catch_up())))
-
-    def _caught_up(self, catch_up: Callable[[], None]) -> bool:
-        try:
-            catch_up()
-        except StoreUnavailable:
-            return False
-        return True
+        wait_until(lambda: _succeeds(self._breakers.catch_up))
+        wait_until(lambda: _succeeds(lambda: self._do(self._tasks.catch_up())))
 
     def close(self) -> None:
         self._breakers.close()
@@ -184,6 +186,30 @@ def test_other_shards_are_asked(cluster: Cluster, face: str) -> None:
     in_threads() if face == "threads" else asyncio.run(in_tasks())
 
 
+def test_replica_takes_over(cluster: Cluster) -> None:
+    """When a replica takes over, its shards are followed there: what was known is kept, and each change told once."""
+    stream = KEYS.stream(KEYS.shard("ep"))
+    victim = cluster.owner(stream)
+    cluster.add_replica(victim)
+    told: list[Transition] = []
+    with Breakers(RedisStore(cluster.url), policy=ONE) as breakers:
+        breakers.subscribe(told.append)
+        breakers.catch_up()
+        breakers.force_open("ep")
+        breakers.catch_up()
+        assert victim.command("WAIT", 1, 5_000) == 1
+        victim.stop()
+        wait_until(lambda: _succeeds(lambda: breakers.inspect("ep")))
+        wait_until(lambda: breakers._session.healthy("other") is not None)
+        assert not breakers.admit("ep").allowed
+        breakers.unforce("ep")
+        wait_until(lambda: _succeeds(breakers.catch_up))
+        assert breakers.admit("ep").probe
+    generations = [each.generation for each in told]
+    assert [each.override for each in told[:2]] == [Override.OPEN, Override.NONE]
+    assert generations == sorted(set(generations))
+
+
 def test_starts_without_a_primary(cluster: Cluster) -> None:
     """A process that starts while a primary is away mirrors all other shards, and the rest once it is back."""
     victim = next(node for node in cluster.nodes if cluster.owner(KEYS.meta) is not node)
@@ -248,14 +274,6 @@ def test_report_without_an_answer(cluster: Cluster, face: str) -> None:
         assert time.monotonic() - began < 1
     finally:
         victim.signal(signal.SIGCONT)
-    wait_until(lambda: _answers(session, many))
+    wait_until(lambda: _succeeds(lambda: session.inspect("ep", many)))
     assert session.inspect("ep", many).totals.failed <= 1
     session.close()
-
-
-def _answers(session: BreakerSession, policy: Policy) -> bool:
-    try:
-        session.inspect("ep", policy)
-    except StoreUnavailable:
-        return False
-    return True

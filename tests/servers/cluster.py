@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import pytest
 import redis
 from redis.crc import key_slot
 
 from tests.servers.redis import Server
+from tests.servers.waiting import wait_until
 
 _NAMED = {"redis": "HOOKFUSE_TEST_CLUSTER_URL", "valkey": "HOOKFUSE_TEST_VALKEY_CLUSTER_URL"}
 _AGREES_WITHIN = 20.0
@@ -28,6 +27,8 @@ _OPTIONS = (
     "1000",
     "--cluster-require-full-coverage",
     "no",
+    "--repl-diskless-sync-delay",
+    "0",
 )
 
 
@@ -59,6 +60,7 @@ class Cluster:
     """Three primaries, each with a third of the slots."""
 
     def __init__(self, kind: str = "redis") -> None:
+        self._kind = kind
         self.nodes = [Node(kind) for _ in range(3)]
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
         self.url = f"redis+cluster://{hosts}"
@@ -76,12 +78,18 @@ class Cluster:
             self.nodes[0].command("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus)
         self.wait_until_whole()
 
+    def add_replica(self, primary: Node) -> None:
+        """A fourth node that has what this one has, and takes over when it dies."""
+        replica = Node(self._kind)
+        self.nodes.append(replica)
+        replica.start()
+        replica.command("CLUSTER", "MEET", "127.0.0.1", primary.port, primary.bus)
+        self.wait_until_whole()
+        replica.command("CLUSTER", "REPLICATE", primary.id)
+        wait_until(lambda: replica.command("INFO", "replication").get("master_link_status") == "up", _AGREES_WITHIN)
+
     def wait_until_whole(self) -> None:
-        deadline = time.monotonic() + _AGREES_WITHIN
-        while not all(node.agrees(len(self.nodes)) for node in self.nodes):
-            if time.monotonic() > deadline:
-                pytest.fail("the cluster did not come together")
-            time.sleep(0.02)
+        wait_until(lambda: all(node.agrees(len(self.nodes)) for node in self.nodes), _AGREES_WITHIN)
 
     def owner(self, key: str) -> Node:
         """The node that serves a key's slot, by its own account."""
