@@ -1,4 +1,4 @@
-"""A real cluster of three primaries for the tests, on the loopback interface."""
+"""A real cluster of three primaries for the tests, on the loopback interface, or the one that the environment names."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import redis
+from redis import exceptions
 from redis.crc import key_slot
 
 from hookfuse.errors import StoreError
@@ -22,7 +22,6 @@ from hookfuse.stores.redis.scripts import Includes, script
 from hookfuse.stores.redis.tail import Raw
 
 _MOMENT = 0.005
-_EXCEPTIONS = redis.exceptions
 
 
 class Trip(NamedTuple):
@@ -68,26 +67,27 @@ class Errand:
     def settle(self, reply: Any, routes: Routes, asked: Node) -> bool:
         """Take a reply; False: it was not run and goes on."""
         self.result, self.detour, self.asking = reply, None, False
-        if isinstance(reply, _EXCEPTIONS.NoScriptError) and self._source is not None:
+        if isinstance(reply, exceptions.NoScriptError) and self._source is not None:
             # Sending the source runs it at once, so no flush of the scripts can come between.
             self.request, self._source = self._source, None
-            self.result = _EXCEPTIONS.TimeoutError("no time was left to send the script")
+            self.result = exceptions.TimeoutError("no time was left to send the script")
             return False
-        if isinstance(reply, _EXCEPTIONS.MovedError):
+        if isinstance(reply, exceptions.MovedError):
             self.detour = routes.moved(self.slot, reply.host, reply.port, asked)
-        elif isinstance(reply, _EXCEPTIONS.AskError):
+        elif isinstance(reply, exceptions.AskError):
             self.detour, self.asking = routes.reached(reply.host, reply.port, asked), True
-        elif not isinstance(reply, _EXCEPTIONS.TryAgainError):
+        elif not isinstance(reply, exceptions.TryAgainError):
             return True
         self.hops += 1
-        self.result = _EXCEPTIONS.ClusterDownError(f"slot {self.slot} is being moved")
+        self.result = exceptions.ClusterDownError(f"slot {self.slot} is being moved")
         return False
 
     def value(self, doing: str) -> Any:
         """What it brought; raises the error in our words."""
         if isinstance(self.result, Exception):
             with translated(doing):
-                raise self.result
+                # One error may be that of many errands, and must not collect the frames of them all.
+                raise self.result.with_traceback(None)
         return self.result
 
     def outcome(self, doing: str) -> Any:
@@ -130,7 +130,7 @@ def _by_node(routes: Routes, errands: Sequence[Errand]) -> dict[Node, list[Erran
     for errand in errands:
         node = errand.detour or routes.primary(errand.slot)
         if node is None:
-            errand.result = _EXCEPTIONS.ClusterDownError(f"no node serves slot {errand.slot}")
+            errand.result = exceptions.ClusterDownError(f"no node serves slot {errand.slot}")
             routes.doubt()
             continue
         away = routes.away(node)
@@ -158,7 +158,7 @@ def _settled(group: Sequence[Errand], replies: Sequence[Any], routes: Routes, no
         if errand.asking:
             next(coming)
         reply = next(coming)
-        if isinstance(reply, _EXCEPTIONS.ClusterDownError):
+        if isinstance(reply, exceptions.ClusterDownError):
             routes.doubt()
         if not errand.settle(reply, routes, node):
             left.append(errand)
