@@ -190,14 +190,14 @@ def test_replica_takes_over(cluster: Cluster) -> None:
     """When a replica takes over, its shards are followed there: what was known is kept, and each change told once."""
     stream = KEYS.stream(KEYS.shard("ep"))
     victim = cluster.owner(stream)
-    cluster.add_replica(victim)
+    replica = cluster.add_replica(victim)
     told: list[Transition] = []
     with Breakers(RedisStore(cluster.url), policy=ONE) as breakers:
         breakers.subscribe(told.append)
         breakers.catch_up()
         breakers.force_open("ep")
         breakers.catch_up()
-        assert victim.command("WAIT", 1, 5_000) == 1
+        wait_until(lambda: replica.has_all_of(victim))
         victim.stop()
         wait_until(lambda: _succeeds(lambda: breakers.inspect("ep")))
         wait_until(lambda: breakers._session.healthy("other") is not None)

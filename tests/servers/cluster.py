@@ -49,6 +49,11 @@ class Node(Server):
         name: bytes = self.command("CLUSTER", "MYID")
         return name
 
+    def has_all_of(self, primary: Node) -> bool:
+        """Whether this replica has everything that its primary has written."""
+        mine, its = (node.command("INFO", "replication") for node in (self, primary))
+        return bool(mine["slave_repl_offset"] >= its["master_repl_offset"])
+
     def agrees(self, nodes: int) -> bool:
         """Whether this node sees a cluster of so many nodes, all of them well and with all slots."""
         links: bytes = self.command("CLUSTER", "NODES")
@@ -78,7 +83,7 @@ class Cluster:
             self.nodes[0].command("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus)
         self.wait_until_whole()
 
-    def add_replica(self, primary: Node) -> None:
+    def add_replica(self, primary: Node) -> Node:
         """A fourth node that has what this one has, and takes over when it dies."""
         replica = Node(self._kind)
         self.nodes.append(replica)
@@ -87,6 +92,7 @@ class Cluster:
         self.wait_until_whole()
         replica.command("CLUSTER", "REPLICATE", primary.id)
         wait_until(lambda: replica.command("INFO", "replication").get("master_link_status") == "up", _AGREES_WITHIN)
+        return replica
 
     def wait_until_whole(self) -> None:
         wait_until(lambda: all(node.agrees(len(self.nodes)) for node in self.nodes), _AGREES_WITHIN)
