@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from hookfuse.testing.redis import connect
+from tests.servers.cluster import Cluster, running_cluster
 from tests.servers.redis import running
 
 
@@ -19,6 +21,18 @@ def redis_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[str]:
     with running("valkey") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[str]:
+    with running_cluster("redis") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def valkey_cluster() -> Iterator[str]:
+    with running_cluster("valkey") as url:
         yield url
 
 
@@ -36,3 +50,30 @@ def valkey_url(valkey_server: str) -> str:
     with redis.Redis.from_url(valkey_server) as client:
         client.flushall()
     return valkey_server
+
+
+@pytest.fixture
+def cluster_url(redis_cluster: str) -> str:
+    """A Redis Cluster with nothing in it."""
+    with connect(redis_cluster) as client:
+        client.flushall()
+    return redis_cluster
+
+
+@pytest.fixture
+def valkey_cluster_url(valkey_cluster: str) -> str:
+    """A Valkey cluster with nothing in it."""
+    with connect(valkey_cluster) as client:
+        client.flushall()
+    return valkey_cluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster of the test's own, to do harm to."""
+    made = Cluster()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
