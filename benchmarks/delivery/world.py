@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 NETWORKS = Networks(allowed=("127.0.0.1/32",))
 BODY = b"x" * 1_024
-PRODUCERS = int(__import__("os").environ.get("PRODUCERS", "100"))
+PRODUCERS = 100
 SECRET = Secret(bytes(range(32)))
 
 

@@ -41,6 +41,24 @@ class TestMirrorOnValkey(TestMirror):
         return valkey_url
 
 
+class TestStrictOnCluster(TestStrict):
+    @pytest.fixture
+    def url(self, cluster_url: str) -> str:
+        return cluster_url
+
+
+class TestMirrorOnCluster(TestMirror):
+    @pytest.fixture
+    def url(self, cluster_url: str) -> str:
+        return cluster_url
+
+
+class TestMirrorOnValkeyCluster(TestMirror):
+    @pytest.fixture
+    def url(self, valkey_cluster_url: str) -> str:
+        return valkey_cluster_url
+
+
 def test_any_failure_text_can_be_read(redis_url: str) -> None:
     """What an endpoint puts into an error, even other kinds of line ends, does not break what operators see."""
     with Breakers(RedisStore(redis_url), policy=Policy(trip=Streak(100))) as breakers:

@@ -49,7 +49,7 @@ Url = Annotated[
         "--redis",
         metavar="URL",
         envvar="HOOKFUSE_REDIS_URL",
-        help="Where the breakers are: redis://, rediss:// or unix://.",
+        help="Where the breakers are: redis://, rediss://, unix://, redis+cluster:// or rediss+cluster://.",
         show_default=False,
     ),
 ]

@@ -11,7 +11,7 @@
 --   expires_ms                        when it may be forgotten; the key's TTL says the same
 --   listed                            1 while it is in the shard's index of unhealthy breakers
 --
--- A field that has its default is not stored. Depends on now.lua, text.lua, window.lua.
+-- A field that has its default is not stored. Depends on now.lua, text.lua, window.lua, bell.lua.
 local FOREVER = 4503599627370496
 local STREAM_LENGTH = 10000
 local HOLD_MAX_MS = 3600000
@@ -192,6 +192,9 @@ local function commit()
   end
   if lists then
     redis.call('HLEN', index_key)
+  end
+  if #announced > 0 then
+    ring(base)
   end
   for _, each in ipairs(announced) do
     local breaker, transition = each.breaker, each.transition
