@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.servers import postgres
 from hookfuse.testing.redis import connect
+from tests.servers import postgres
 from tests.servers.cluster import Cluster, running_cluster
 from tests.servers.redis import running
 
@@ -64,6 +64,8 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
     """A Postgres database with nothing in it."""
     with postgres.empty_database(postgres_server) as url:
         yield url
+
+
 @pytest.fixture
 def cluster_url(redis_cluster: str) -> str:
     """A Redis Cluster with nothing in it."""

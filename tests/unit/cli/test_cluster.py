@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hookfuse import Breakers
-from hookfuse.app import describe
+from hookfuse.app.fleet import describe
 from hookfuse.cli.commands import app
 from hookfuse.stores.redis import RedisStore
 
