@@ -242,66 +242,46 @@ SELECT hookfuse.now_ms() AS now, least(
     )
 ) AS wake;
 
--- name: settle
+-- name: settle_lock
+-- In order, so that two of them cannot wait for one another.
+SELECT endpoint_id, stop, fifo, hookfuse.now_ms() AS now FROM hookfuse.lanes
+WHERE endpoint_id = ANY ($1::text[]) ORDER BY endpoint_id FOR UPDATE;
+
+-- name: settle_deliveries
 -- Ends, returns or gives back claims. One whose token is no longer that of the delivery changes nothing.
-WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
-locked AS MATERIALIZED (
-    SELECT endpoint_id, stop, fifo FROM hookfuse.lanes
-    WHERE endpoint_id = ANY ($2) ORDER BY endpoint_id FOR UPDATE
-),
-decided AS MATERIALIZED (
-    SELECT a.n, a.message_id, a.endpoint_id, a.token, a.made, a.spent, a.died, a.healthy, a.wait_ms, l.fifo, moment.now,
-           CASE WHEN a.state = 'pending' AND l.stop & 8 <> 0 THEN 'cancelled' ELSE a.state END AS state,
-           CASE WHEN a.state = 'pending' AND l.stop & 8 <> 0 THEN 'endpoint_deleted' ELSE a.reason END AS reason,
-           CASE WHEN a.state = 'pending' AND l.stop & 8 = 0 THEN moment.now + a.delay_ms END AS due_ms
-    FROM unnest(
-        $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],
-        $9::boolean[], $10::bigint[], $11::bigint[]
-    ) WITH ORDINALITY AS a
-        (message_id, endpoint_id, token, state, reason, made, spent, died, healthy, delay_ms, wait_ms, n)
-    JOIN locked AS l ON l.endpoint_id = a.endpoint_id
-    CROSS JOIN moment
-),
-settled AS (
-    UPDATE hookfuse.deliveries AS d
-    SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
-        attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
-        queue = CASE WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR d.attempts + x.made = 0 THEN 0 ELSE 1 END,
-        place = CASE WHEN x.fifo AND x.due_ms IS NOT NULL THEN d.first_ms ELSE x.due_ms END,
-        ended_ms = CASE WHEN x.due_ms IS NULL THEN x.now END
-    FROM decided AS x
-    WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token
-    RETURNING x.n, d.message_id, d.endpoint_id, d.app_id, d.queue, d.due_ms, x.healthy,
-              x.now + nullif(x.wait_ms, 0) AS blocked_ms
-),
-recorded AS (
-    INSERT INTO hookfuse.attempts (
-        message_id, id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, manual, detail, response
-    )
-    SELECT s.message_id, t.id, s.endpoint_id, s.app_id, t.number, t.at_ms, t.status, t.trouble, t.latency_ms, t.manual,
-           t.detail, t.response
-    FROM unnest(
-        $12::integer[], $13::text[], $14::integer[], $15::bigint[], $16::integer[], $17::text[], $18::bigint[],
-        $19::boolean[], $20::text[], $21::bytea[]
-    ) AS t (n, id, number, at_ms, status, trouble, latency_ms, manual, detail, response)
-    JOIN settled AS s ON s.n = t.n
-),
-freed AS (
-    UPDATE hookfuse.lanes AS l
-    SET in_flight = greatest(l.in_flight - t.done, 0),
-        failing = CASE WHEN t.bad > 0 THEN true WHEN t.good > 0 THEN false ELSE l.failing END,
-        width = CASE WHEN t.bad > 0 THEN greatest(l.width / 2, 1) ELSE least(l.width + t.good, l.cap) END,
-        fresh_ms = least(l.fresh_ms, t.fresh_ms), late_ms = least(l.late_ms, t.late_ms),
-        blocked_ms = coalesce(t.blocked_ms, l.blocked_ms)
-    FROM (
-        SELECT endpoint_id, count(*)::integer AS done, count(*) FILTER (WHERE healthy)::integer AS good,
-               count(*) FILTER (WHERE NOT healthy)::integer AS bad, min(due_ms) FILTER (WHERE queue = 0) AS fresh_ms,
-               min(due_ms) FILTER (WHERE queue = 1) AS late_ms, max(blocked_ms) AS blocked_ms
-        FROM settled GROUP BY endpoint_id
-    ) AS t
-    WHERE l.endpoint_id = t.endpoint_id
+UPDATE hookfuse.deliveries AS d
+SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
+    attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
+    queue = CASE WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR d.attempts + x.made = 0 THEN 0 ELSE 1 END,
+    place = CASE WHEN x.fifo AND x.due_ms IS NOT NULL THEN d.first_ms ELSE x.due_ms END,
+    ended_ms = CASE WHEN x.due_ms IS NULL THEN $11::bigint END
+FROM unnest(
+    $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],
+    $9::boolean[], $10::bigint[]
+) WITH ORDINALITY AS x (message_id, endpoint_id, token, state, reason, made, spent, died, fifo, due_ms, n)
+WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token
+RETURNING x.n::integer, d.queue;
+
+-- name: settle_attempts
+INSERT INTO hookfuse.attempts (
+    message_id, id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, manual, detail, response
 )
-SELECT n FROM settled;
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::bigint[], $7::integer[], $8::text[],
+    $9::bigint[], $10::boolean[], $11::text[], $12::bytea[]
+);
+
+-- name: settle_lanes
+UPDATE hookfuse.lanes AS l
+SET in_flight = greatest(l.in_flight - t.done, 0),
+    failing = CASE WHEN t.bad > 0 THEN true WHEN t.good > 0 THEN false ELSE l.failing END,
+    width = CASE WHEN t.bad > 0 THEN greatest(l.width / 2, 1) ELSE least(l.width + t.good, l.cap) END,
+    fresh_ms = least(l.fresh_ms, t.fresh_ms), late_ms = least(l.late_ms, t.late_ms),
+    blocked_ms = coalesce(t.blocked_ms, l.blocked_ms)
+FROM unnest(
+    $1::text[], $2::integer[], $3::integer[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[]
+) AS t (endpoint_id, done, good, bad, fresh_ms, late_ms, blocked_ms)
+WHERE l.endpoint_id = t.endpoint_id;
 
 -- name: unblock_lanes
 WITH locked AS MATERIALIZED (
