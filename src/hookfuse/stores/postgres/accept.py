@@ -48,21 +48,22 @@ class _Batch:
                 self.answers[n] = Refused("unknown_application")
             elif n in found and found[n]["stored"]:
                 self.answers[n] = Accepted(message.id, found[n]["now"], found[n]["deliveries"])
-        await self._not_stored([each for each in waiting if each[0] not in self.answers], {n for n, _ in first})
+        left = [each for each in waiting if each[0] not in self.answers]
+        if left:
+            await self._not_stored(left, {n for n, row in found.items() if row["keyed"]})
 
-    async def _not_stored(self, left: Sequence[Asked], tried: set[int]) -> None:
+    async def _not_stored(self, left: Sequence[Asked], keyed: set[int]) -> None:
         # A new statement sees what those have committed whom the first one waited for.
         known = await self._known_keys(left)
-        void = [
-            key for n, message in left if (key := _key(message)) in known and known[key]["message_id"] == message.id
-        ]
+        void = {key for n, message in left if n in keyed and (key := _key(message)) is not None}
         for n, message in left:
             key = _key(message)
-            if key is None or (key in void and n in tried):
+            if key is None or n in keyed:
                 self.answers[n] = Refused("uid_taken")
             elif key in known and key not in void:
                 self.answers[n] = _repeated(message, known[key])
         if void:
+            # Nothing was stored under these keys; they are free again for whoever comes next.
             await self._db.execute(SQL["accept_forget_keys"], *_columns(void))
 
     async def _known_keys(self, asked: Sequence[Asked]) -> dict[Key, Any]:

@@ -25,7 +25,8 @@ from hookfuse.stores.postgres.translate import never_done, passing, translated
 T = TypeVar("T")
 
 _PAUSES = (0.01, 0.05, 0.2)
-_SHED_SECONDS = 1.0
+_SHED_AFTER = 0.2
+"""The part of the deadline that accepting waits for a connection: better an early refusal than a queue."""
 
 
 class Duty(StrEnum):
@@ -124,7 +125,7 @@ class Connections:
         if duty is not Duty.ACCEPT:
             return await pool.acquire()
         try:
-            return await pool.acquire(timeout=min(_SHED_SECONDS, self._deadline))
+            return await pool.acquire(timeout=_SHED_AFTER * self._deadline)
         except TimeoutError as error:
             raise StoreUnavailable("Every connection for accepting is busy; nothing was stored.") from error
 

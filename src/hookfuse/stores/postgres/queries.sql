@@ -79,8 +79,12 @@ deliveries AS (
 bells AS (
     INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, min(due_ms) FROM made GROUP BY endpoint_id
 )
-SELECT a.n, a.now, s.id IS NOT NULL AS stored, coalesce(f.deliveries, 0) AS deliveries
-FROM asked AS a LEFT JOIN stored AS s ON s.id = a.id LEFT JOIN fan_out AS f ON f.n = a.n;
+SELECT a.n, a.now, s.id IS NOT NULL AS stored, k.message_id IS NOT NULL AS keyed,
+       coalesce(f.deliveries, 0) AS deliveries
+FROM asked AS a
+LEFT JOIN stored AS s ON s.id = a.id
+LEFT JOIN keyed AS k ON k.message_id = a.id
+LEFT JOIN fan_out AS f ON f.n = a.n;
 
 -- name: accept_known_keys
 SELECT k.app_id, k.key, k.fingerprint, k.message_id, k.deliveries, k.created_ms

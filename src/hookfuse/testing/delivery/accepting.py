@@ -75,6 +75,27 @@ class Accepting(OnBench):
         answers = await bench.store.accept([first, second])
         assert answers == [Accepted(first.id, bench.now_ms, 1), Accepted(first.id, bench.now_ms, 1, repeated=True)]
 
+    async def test_the_very_same_message_again(self, bench: Bench) -> None:
+        """Who does not know whether it was accepted may ask with the same message again, id and all."""
+        await bench.lane()
+        message = bench.message(uid="order-1", idempotency_key="k", fingerprint=b"same")
+        first = Accepted(message.id, bench.now_ms, 1)
+        assert await bench.store.accept([message]) == [first]
+        again = Accepted(message.id, bench.now_ms, 1, repeated=True)
+        assert await bench.store.accept([message, message]) == [again, again]
+
+    async def test_a_refused_message_leaves_its_key(self, bench: Bench) -> None:
+        """A key whose message was refused for its uid stands for nothing: the next request with it may be accepted."""
+        await bench.lane()
+        await bench.send(uid="order-1")
+        key = {"idempotency_key": "k", "fingerprint": b"same"}
+        for _ in range(2):
+            answers = await bench.store.accept([bench.message(uid="order-1", **key) for _ in range(2)])
+            assert answers == [Refused("uid_taken")] * 2
+        message = bench.message(uid="order-2", **key)
+        answers = await bench.store.accept([bench.message(uid="order-1", **key), message])
+        assert answers == [Refused("uid_taken"), Accepted(message.id, bench.now_ms, 1)]
+
     async def test_idempotency_key_with_another_request(self, bench: Bench) -> None:
         """The same key with another body is refused, from another application it is independent."""
         await bench.lane()
