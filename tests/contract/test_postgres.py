@@ -13,5 +13,5 @@ from hookfuse.testing.postgres import store_with_clock
 class TestPostgres(DeliveryStoreContract):
     @pytest.fixture
     async def bench(self, postgres_url: str) -> AsyncIterator[Bench]:
-        async with store_with_clock(postgres_url) as (store, clock):
+        async with store_with_clock(postgres_url, deadline=30) as (store, clock):
             yield Bench(store, clock)

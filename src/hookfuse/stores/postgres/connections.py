@@ -11,6 +11,7 @@ one explicit transaction, and the limits are set within it.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
@@ -23,8 +24,9 @@ from hookfuse.stores.postgres.translate import never_done, passing, translated
 
 T = TypeVar("T")
 
-_TRIES = 5
-_SHED_SECONDS = 1.0
+_PAUSES = (0.01, 0.05, 0.2)
+_SHED_AFTER = 0.2
+"""The part of the deadline that accepting waits for a connection: better an early refusal than a queue."""
 
 
 class Duty(StrEnum):
@@ -94,12 +96,14 @@ class Connections:
             raise StoreUnavailable("The store is not open; call open() first.")
         try:
             async with asyncio.timeout(self._deadline):
-                for _ in range(_TRIES - 1):
+                for pause in _PAUSES:
                     try:
                         return await self._once(duty, job)
                     except Exception as error:
                         if not never_done(error):
                             raise
+                    # At once it could take the same rows away from the one who was to go on.
+                    await asyncio.sleep(random.uniform(pause, 2 * pause))
                 return await self._once(duty, job)
         except Exception as error:
             raise translated(error) from error
@@ -121,7 +125,7 @@ class Connections:
         if duty is not Duty.ACCEPT:
             return await pool.acquire()
         try:
-            return await pool.acquire(timeout=min(_SHED_SECONDS, self._deadline))
+            return await pool.acquire(timeout=_SHED_AFTER * self._deadline)
         except TimeoutError as error:
             raise StoreUnavailable("Every connection for accepting is busy; nothing was stored.") from error
 

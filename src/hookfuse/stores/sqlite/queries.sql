@@ -112,7 +112,8 @@ UPDATE lanes SET blocked_ms = 0 WHERE endpoint_id = ? AND blocked_ms > 0;
 
 -- name: lost_leases
 SELECT d.message_id, d.endpoint_id, d.token, d.deaths
-FROM lanes AS l JOIN deliveries AS d ON d.endpoint_id = l.endpoint_id AND d.queue = 2 AND d.place <= ?
+-- CROSS JOIN keeps the order: from busy lanes to their leases, and not through everything that waits.
+FROM lanes AS l CROSS JOIN deliveries AS d ON d.endpoint_id = l.endpoint_id AND d.queue = 2 AND d.place <= ?
 WHERE l.in_flight > 0
 LIMIT ?;
 

@@ -1,0 +1,170 @@
+"""How much the verbs read, whatever waits: counted by Postgres itself, so it is the plan that ran and not a guess."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+
+import asyncpg  # type: ignore[import-untyped]
+import pytest
+
+from hookfuse.core.delivery import Attempt, Chosen, Claim, Deferral, DeliveryState, Place, Settlement
+from hookfuse.core.message import NewMessage
+from hookfuse.stores.postgres import PostgresStore
+
+LANES = 2_000
+DELIVERIES = 50_000
+TAKEN = 100
+
+# One endpoint has half of everything; the others share the rest.
+FILL = f"""
+INSERT INTO hookfuse.applications (id, name, created_ms, updated_ms)
+SELECT 'app_' || a, 'x', 0, 0 FROM generate_series(0, 99) AS a;
+INSERT INTO hookfuse.endpoints (id, app_id, url, event_types, cap, timeout_ms, created_ms, updated_ms)
+SELECT 'ep_' || e, 'app_' || e % 100, 'https://example.com', ARRAY['type_' || e / 100], 32, 1000, 0, 0
+FROM generate_series(0, {LANES - 1}) AS e;
+INSERT INTO hookfuse.lanes (endpoint_id, app_id, cap, width, fresh_ms, late_ms)
+SELECT id, app_id, 32, 32, 1, 1 FROM hookfuse.endpoints;
+INSERT INTO hookfuse.messages (id, app_id, event_type, created_ms, payload)
+SELECT 'old_' || lpad(m::text, 8, '0'), 'app_' || m % 100, 'type_0', 1, 'x' FROM generate_series(1, {DELIVERIES}) AS m;
+INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
+SELECT 'old_' || lpad(m::text, 8, '0'), 'ep_' || lane, 'app_' || lane % 100, CASE WHEN m % 6 = 5 THEN 1 ELSE 0 END,
+       m, m, m, 1
+FROM (
+    SELECT m, CASE WHEN m % 2 = 0 THEN 0 ELSE m / 2 % {LANES} END AS lane FROM generate_series(1, {DELIVERIES}) AS m
+) AS each;
+"""
+SCANS = "SELECT relname::text, seq_scan FROM pg_stat_user_tables WHERE schemaname = 'hookfuse'"
+READS = "SELECT relname::text, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = 'hookfuse'"
+SESSIONS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'hookfuse %' AND datname = current_database()"
+)
+
+LARGE = ("lanes", "deliveries", "messages", "attempts")
+
+Work = Callable[[PostgresStore], Awaitable[object]]
+
+
+async def measure(url: str, work: Work) -> tuple[dict[str, int], dict[str, int]]:
+    """By table: how often it was read from end to end, and how many index entries were read."""
+    watcher = await asyncpg.connect(url)
+    try:
+        before = await _counters(watcher)
+        store = PostgresStore(url)
+        await store.open()
+        try:
+            await work(store)
+        finally:
+            await store.close()
+        # Sessions count what they did at the latest when they end.
+        while await watcher.fetchval(SESSIONS):
+            await asyncio.sleep(0.01)
+        after = await _counters(watcher)
+    finally:
+        await watcher.close()
+    return tuple({name: now[name] - then[name] for name in LARGE} for then, now in zip(before, after, strict=True))  # type: ignore[return-value]
+
+
+async def _counters(watcher: asyncpg.Connection) -> list[Counter[str]]:
+    counters = []
+    for query in (SCANS, READS):
+        counter: Counter[str] = Counter()
+        for name, number in await watcher.fetch(query):
+            counter[name] += number
+        counters.append(counter)
+    return counters
+
+
+@pytest.fixture(params=["analyzed", "never analyzed"])
+def full_url(postgres_url: str, request: pytest.FixtureRequest) -> str:
+    """A database with many lanes and deliveries, whose planner knows about them or does not."""
+
+    async def fill() -> None:
+        store = PostgresStore(postgres_url)
+        await store.open()
+        await store.close()
+        connection = await asyncpg.connect(postgres_url)
+        await connection.execute(FILL)
+        if request.param == "analyzed":
+            await connection.execute("VACUUM ANALYZE")
+        await connection.close()
+
+    asyncio.run(fill())
+    return postgres_url
+
+
+def settlement(claim: Claim, number: int) -> Settlement:
+    attempt = Attempt(
+        f"atmpt_{claim.message_id}_{claim.endpoint_id}_{number}",
+        claim.message_id,
+        claim.endpoint_id,
+        claim.app_id,
+        1,
+        1,
+        200,
+        "",
+        1,
+        b"",
+        "",
+    )
+    states = (DeliveryState.SENT, DeliveryState.PENDING, DeliveryState.FAILED)
+    return Settlement(claim, states[number % 3], "", attempt=attempt, healthy=number % 3 == 0)
+
+
+def check(url: str, work: Work, most: int, tables: Sequence[str] = LARGE) -> None:
+    scans, reads = asyncio.run(measure(url, work))
+    assert {name: scans[name] for name in tables} == dict.fromkeys(tables, 0), "read from end to end"
+    assert max(reads.values()) <= most, reads
+
+
+def test_claim_and_settle_read_what_they_take(full_url: str) -> None:
+    """With 50,000 deliveries in 2,000 lanes a worker's round reads a few index entries for each one it takes."""
+    rounds = 5
+
+    async def work(store: PostgresStore) -> None:
+        for _ in range(rounds):
+            found = await store.claim(TAKEN, lease_ms=60_000, failing_limit=10)
+            assert len(found.claims) == TAKEN
+            ends = [settlement(claim, number) for number, claim in enumerate(found.claims[10:])]
+            assert await store.settle(ends) == []
+            await store.defer([Deferral(claim, "open", wait_ms=1000) for claim in found.claims[:10]])
+
+    check(full_url, work, most=rounds * TAKEN * 20)
+
+
+def test_accept_reads_what_it_stores(full_url: str) -> None:
+    """Accepting a batch reads no lane and no waiting delivery."""
+
+    async def work(store: PostgresStore) -> None:
+        for batch in range(5):
+            messages = [
+                NewMessage(
+                    f"msg_{batch}_{n:03}",
+                    f"app_{n}",
+                    f"type_{n % 20}",
+                    b"{}",
+                    uid=f"uid_{batch}_{n}",
+                    idempotency_key=f"key_{batch}_{n}",
+                )
+                for n in range(100)
+            ]
+            assert len(await store.accept(messages)) == 100
+            assert len(await store.accept(messages)) == 100
+
+    check(full_url, work, most=5 * 100 * 4)
+
+
+def test_the_desk_finds_its_rows(full_url: str) -> None:
+    """Looking a delivery up, retrying and cancelling it, and a page of what has failed read no more than that."""
+
+    async def work(store: PostgresStore) -> None:
+        pairs = [Place(f"old_{m:08}", f"ep_{m // 2}") for m in range(1, 99, 4)]
+        assert await store.retry(pairs) == len(pairs)
+        assert await store.cancel(pairs) == len(pairs)
+        for pair in pairs:
+            assert await store.delivery(*pair) is not None
+            assert await store.attempts(pair.message_id) == []
+        await store.deliveries(Chosen("app_1", states=(DeliveryState.FAILED,)), limit=10)
+
+    check(full_url, work, most=2_000, tables=("deliveries", "messages"))
