@@ -8,7 +8,10 @@ SET LOCAL lock_timeout = 0;
 SELECT pg_advisory_xact_lock(hashtextextended('hookfuse.migrations', 0));
 
 -- name: schema_exists
-SELECT to_regclass('hookfuse.migrations') IS NOT NULL;
+-- Asked of the table of tables: to_regclass would answer from a cache that is older than the lock.
+SELECT EXISTS (
+    SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'hookfuse' AND tablename = 'migrations'
+);
 
 -- name: schema_number
 SELECT coalesce(max(number), 0) FROM hookfuse.migrations;
