@@ -43,12 +43,15 @@ class Mirror:
     def fresh(self) -> bool:
         return time.monotonic() < self._fresh_until
 
-    def heard(self, now_ms: int | None = None) -> None:
-        """The store has been heard of, and says what time it is."""
-        now = time.monotonic()
-        self._fresh_until = now + self._max_staleness
+    def heard(self, now_ms: int | None, asked: float) -> None:
+        """The store has been heard of; if it was asked for the time, at the monotonic instant `asked`, it said so.
+
+        Its answer may have waited behind a blocking read, so the time is counted from the question: our idea of the
+        server's clock is then ahead by the way there, and never behind, which would refuse longer than configured.
+        """
+        self._fresh_until = time.monotonic() + self._max_staleness
         if now_ms is not None:
-            self._offset = now_ms / 1000 - now
+            self._offset = now_ms / 1000 - asked
 
     def _estimate(self) -> float:
         # Monotonic time and an offset taken from replies: this machine's own clock may be wrong.

@@ -8,6 +8,7 @@ past its place, so that everything must be loaded anew.
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 from collections.abc import Generator
 from typing import Any, TypeAlias
@@ -66,10 +67,13 @@ class Follower:
     def follow(self) -> Talk:
         verbs = self._verbs
         yield from check_meta(verbs)
+        asked = time.monotonic()
         (pulse,) = yield [self._pulse]
         if not self._places or pulse[1] != self._life or (yield from self._trimmed()):
-            yield from self._load(pulse)
+            yield from self._load(pulse[1])
+        verbs.mirror.heard(int(pulse[0]), asked)
         for turn in itertools.count(1):
+            asked = time.monotonic()
             # The time is asked for now and then; that the data is still the same, every time.
             if turn % _TURNS_PER_PULSE:
                 life, events = yield [("HGET", verbs.keys.meta, "life"), self._read()]
@@ -79,7 +83,7 @@ class Follower:
                 now_ms = int(now)
             if life != self._life:
                 raise LostData
-            verbs.mirror.heard(now_ms)
+            verbs.mirror.heard(now_ms, asked)
             self._apply(events)
             verbs.announcer.deliver()
             verbs.settled = [read_place(place) for place in self._places]
@@ -88,17 +92,16 @@ class Follower:
         """Forget the places, so that everything is loaded anew."""
         self._places = []
 
-    def _load(self, pulse: list[bytes]) -> Generator[list[Raw], list[Any], None]:
+    def _load(self, life: bytes) -> Generator[list[Raw], list[Any], None]:
         """Positions first, then the indexes: what changes in between is read again from the streams."""
         tops = yield [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in self._streams]
         indexes = yield [("HGETALL", self._verbs.keys.index(shard)) for shard in range(len(self._streams))]
         self._places = [top[0][0] if top else b"0-0" for top in tops]
         positions = [int(place.split(b"-")[0]) for place in self._places]
         self._verbs.load(positions, indexes, first=self._first)
-        self._life = pulse[1]
+        self._life = life
         self._first = False
         self._verbs.settled = [read_place(place) for place in self._places]
-        self._verbs.mirror.heard(int(pulse[0]))
 
     def _trimmed(self) -> Generator[list[Raw], list[Any], bool]:
         """Whether a stream ends below our place, or has lost events after it."""
