@@ -44,7 +44,8 @@ class Settings:
         kind = getattr(redis, self.connection)
         return redis.Redis(connection_pool=redis.ConnectionPool(connection_class=kind, **self.given, **options))
 
-    def async_client(self, *, wait: float = 0.0) -> redis.asyncio.Redis:
+    def async_client(self, *, wait: float | None = None) -> redis.asyncio.Redis:
+        """As `client`; without `wait` its user sees to the deadline, as the driver would spend a task on each write."""
         options = {**self._options(wait), "retry": AsyncRetry(NoBackoff(), 0)}
         if self.url is not None:
             return redis.asyncio.Redis.from_url(self.url, **options)
@@ -52,9 +53,9 @@ class Settings:
         pool = redis.asyncio.ConnectionPool(connection_class=kind, **self.given, **options)
         return redis.asyncio.Redis(connection_pool=pool)
 
-    def _options(self, wait: float) -> dict[str, Any]:
+    def _options(self, wait: float | None) -> dict[str, Any]:
         return {
-            "socket_timeout": self.deadline + wait,
+            "socket_timeout": None if wait is None else self.deadline + wait,
             "socket_connect_timeout": self.deadline,
             "decode_responses": False,
         }
@@ -74,6 +75,11 @@ def read_target(target: object) -> tuple[str | None, dict[str, Any], str]:
     raise InvalidInput(
         f"RedisStore takes a URL such as redis://localhost:6379/0 or a redis client, got {shown(target)}."
     )
+
+
+def unreadable(error: Exception) -> StoreError:
+    """An answer that nobody expected is Redis's fault too, and handled as such."""
+    return StoreError(f"Redis gave an answer that cannot be read: {type(error).__name__}: {_text(error)}.")
 
 
 @contextmanager

@@ -34,6 +34,7 @@ class Mirror:
         self._server_clock = server_clock or self._estimate
         self._entries: dict[str, News] = {}
         self._ahead: dict[str, int] = {}
+        self._doubted: set[str] = set()
         self._offset = 0.0
         self._fresh_until = 0.0
         self._changing = threading.Lock()
@@ -60,6 +61,13 @@ class Mirror:
     def distrust(self) -> None:
         """Answer nothing until the store has been heard of again."""
         self._fresh_until = 0.0
+
+    def doubt(self, key: str) -> None:
+        """Call this key healthy no more: this process has learned something that the store has not."""
+        self._doubted.add(key)
+
+    def trust(self, key: str) -> None:
+        self._doubted.discard(key)
 
     def load(self, positions: list[int], entries: Iterable[News]) -> None:
         """Start anew from the indexes, which were read after the positions."""
@@ -100,7 +108,7 @@ class Mirror:
         return max(position, self._ahead.get(key, 0)) if self._ahead else position
 
     def healthy(self, key: str) -> int | None:
-        if time.monotonic() >= self._fresh_until or key in self._entries:
+        if time.monotonic() >= self._fresh_until or key in self._entries or key in self._doubted:
             return None
         return self.generation(key)
 

@@ -20,6 +20,7 @@ from hookfuse.stores.redis.verbs import Verbs, read_place
 BLOCK_MS = 1_500
 RETRY_SECONDS = 0.2
 FLUSH_SECONDS = 0.003
+SHARDS_AT_ONCE = 8
 _LONGEST_PAUSE = 0.1
 _EVENTS_PER_READ = 1_000
 _TURNS_PER_PULSE = 8
@@ -123,5 +124,9 @@ class Follower:
             shard = self._shards[stream]
             for page in entries if isinstance(events, dict) else [entries]:
                 for place, fields in page:
-                    self._verbs.follow(shard, place, fields)
+                    try:
+                        self._verbs.follow(shard, place, fields)
+                    except (KeyError, ValueError) as error:
+                        # Not written by us. The indexes tell what it may have hidden.
+                        raise LostData from error
                     self._places[shard] = place

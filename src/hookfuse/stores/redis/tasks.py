@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
@@ -17,12 +18,14 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
 from hookfuse.stores.redis.commands import Call, Command
-from hookfuse.stores.redis.connect import Settings, translated
+from hookfuse.stores.redis.connect import Settings, translated, unreadable
+from hookfuse.stores.redis.deadline import Deadline
 from hookfuse.stores.redis.scripts import script
 from hookfuse.stores.redis.tail import (
     BLOCK_MS,
     FLUSH_SECONDS,
     RETRY_SECONDS,
+    SHARDS_AT_ONCE,
     Follower,
     LostData,
     Raw,
@@ -35,7 +38,7 @@ from hookfuse.telemetry import Observer
 
 T = TypeVar("T")
 
-_SHARDS_AT_ONCE = 8
+_log = logging.getLogger("hookfuse")
 _BATCHED = frozenset({"admit", "record", "release", "oks"})
 
 
@@ -53,6 +56,7 @@ class TaskSession:
         self._flushing: asyncio.TimerHandle | None = None
         self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
         self._asking = False
+        self._taking_off = asyncio.Lock()
         self._flight: asyncio.Future[None] | None = None
         self._flown: frozenset[str] = frozenset()
         self._pause = FLUSH_SECONDS
@@ -69,6 +73,12 @@ class TaskSession:
 
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
+
+    def doubt(self, key: str) -> None:
+        self._verbs.mirror.doubt(key)
+
+    def trust(self, key: str) -> None:
+        self._verbs.mirror.trust(key)
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         self._buffer(key, policy, generation, (self.timer() - started) * 1000)
@@ -92,7 +102,7 @@ class TaskSession:
         waiting = self._verbs.outbox.take(admission.key)
         if self._flight is not None and admission.key in self._flown:
             # Successes of this key are under way; what came later must not arrive before them.
-            await asyncio.wait([self._flight])
+            await self._landing(self._flight)
         return await self._drive(self._verbs.record(admission, outcome, latency, error, waiting))
 
     async def release(self, admission: Admission) -> None:
@@ -118,7 +128,8 @@ class TaskSession:
         await self._start()
         for shard in range(self._settings.keys.shards):
             with translated("listing breakers"):
-                keys: list[Any] = list(await self._client.hkeys(self._settings.keys.index(shard)))
+                async with Deadline(self._settings.deadline):
+                    keys: list[Any] = list(await self._client.hkeys(self._settings.keys.index(shard)))
             for key in keys:
                 name = key.decode()
                 found = await self.inspect(name, policy_for(name))
@@ -127,28 +138,50 @@ class TaskSession:
 
     async def flush(self) -> None:
         """Tell the store what is buffered, now."""
-        while self._flight is not None:
-            await asyncio.wait([self._flight])
-        waiting = self._verbs.outbox.take_all()
-        if waiting:
-            self._flown = frozenset(command.key for command in waiting)
-            self._flight = asyncio.ensure_future(self._fly(waiting))
-            await asyncio.shield(self._flight)
+        outbox = self._verbs.outbox
+        refused: StoreError | None = None
+        async with self._taking_off:
+            # A few shards at a time: the loop has other things to do, and what has not left yet can go with a failure.
+            for keys in outbox.parts(SHARDS_AT_ONCE):
+                while self._flight is not None:
+                    await asyncio.wait([self._flight])
+                waiting = [command for key in keys for command in outbox.take(key)]
+                if waiting:
+                    self._flown = frozenset(keys)
+                    self._flight = asyncio.ensure_future(self._fly(waiting))
+                    try:
+                        await asyncio.shield(self._flight)
+                    except StoreUnavailable:
+                        # Told once it is back, they would count as successes of that time.
+                        outbox.clear()
+                        raise
+                    except StoreError as error:
+                        refused = error
+        if refused is not None:
+            raise refused
 
     async def _fly(self, waiting: Sequence[Command]) -> None:
+        refused: StoreError | None = None
         try:
             calls = list(self._verbs.commands.batches(waiting))
-            # A few shards at a time: the loop has other things to do, failures among them.
-            for at in range(0, len(calls), _SHARDS_AT_ONCE):
-                some = calls[at : at + _SHARDS_AT_ONCE]
-                for call, result in zip(some, await self._run_all(some), strict=True):
-                    if isinstance(result, StoreError):
-                        raise result
-                    for command, reply in zip(call.commands, result, strict=True):
-                        self._verbs.learn(read_reply(command.key, reply))
+            for call, result in zip(calls, await self._run_all(calls), strict=True):
+                if isinstance(result, StoreError):
+                    refused = result
+                    continue
+                for command, reply in zip(call.commands, result, strict=True):
+                    self._verbs.learn(read_reply(command.key, reply))
         finally:
             self._flight = None
             self._flown = frozenset()
+        if refused is not None:
+            raise refused
+
+    async def _landing(self, flight: asyncio.Future[None]) -> None:
+        await asyncio.wait([flight])
+        lost = flight.exception()
+        if isinstance(lost, StoreUnavailable):
+            # Whoever waited for this journey has waited long enough.
+            raise lost
 
     async def catch_up(self, seconds: float = 2.0) -> None:
         """Wait until this process has heard of everything that happened so far."""
@@ -156,10 +189,11 @@ class TaskSession:
         await self.flush()
         keys = self._settings.keys
         with translated("reading the streams"):
-            pipe = self._client.pipeline(transaction=False)
-            for shard in range(keys.shards):
-                pipe.xrevrange(keys.stream(shard), count=1)
-            tops = await pipe.execute()
+            async with Deadline(self._settings.deadline):
+                pipe = self._client.pipeline(transaction=False)
+                for shard in range(keys.shards):
+                    pipe.xrevrange(keys.stream(shard), count=1)
+                tops = await pipe.execute()
         deadline = time.monotonic() + seconds
         while not self._verbs.has_reached(tops):
             if time.monotonic() > deadline:
@@ -184,7 +218,9 @@ class TaskSession:
 
     async def _start(self) -> None:
         if not self._checked:
-            await self._talk(self._client, check_meta(self._verbs))
+            with translated("checking the number of shards"):
+                async with Deadline(self._settings.deadline):
+                    await self._talk(self._client, check_meta(self._verbs))
             self._checked = True
         self._follow_soon()
 
@@ -230,16 +266,13 @@ class TaskSession:
             made = self._verbs.commands
             return [read_reply(each.key, await self._run(made.alone(each))) for each in commands]
         loop = asyncio.get_running_loop()
-        if not self._asked and not self._asking:
-            loop.call_soon(self._ask_soon)
+        if not self._asking:
+            # Begins with the next turn of the loop, so whatever this one asks goes along.
+            self._asking = True
+            self._spawn(self._ask_all())
         futures: list[asyncio.Future[Reply]] = [loop.create_future() for _ in commands]
         self._asked += zip(commands, futures, strict=True)
         return await asyncio.gather(*futures) if len(futures) > 1 else [await futures[0]]
-
-    def _ask_soon(self) -> None:
-        if not self._asking:
-            self._asking = True
-            self._spawn(self._ask_all())
 
     async def _ask_all(self) -> None:
         """One journey at a time; what is asked meanwhile goes with the next."""
@@ -258,31 +291,34 @@ class TaskSession:
     async def _ask(self, asked: list[tuple[Command, asyncio.Future[Reply]]]) -> StoreError | None:
         """Run commands in one round trip, a call for each shard; returns the error if Redis was not reached."""
         waiting = {id(command): future for command, future in asked}
-        calls = list(self._verbs.commands.batches([command for command, _ in asked]))
         try:
-            results = await self._run_all(calls)
+            calls = list(self._verbs.commands.batches([command for command, _ in asked]))
+            for call, result in zip(calls, await self._run_all(calls), strict=True):
+                for place, command in enumerate(call.commands):
+                    future = waiting[id(command)]
+                    if isinstance(result, StoreError):
+                        _fail(future, result)
+                        continue
+                    reply = read_reply(command.key, result[place])
+                    # Before anyone goes on, this process knows what its own commands changed.
+                    self._verbs.learn(reply)
+                    if not future.done():
+                        future.set_result(reply)
         except StoreError as lost:
             for future in waiting.values():
                 _fail(future, lost)
             return lost
-        for call, result in zip(calls, results, strict=True):
-            for place, command in enumerate(call.commands):
-                future = waiting[id(command)]
-                if isinstance(result, StoreError):
-                    _fail(future, result)
-                    continue
-                reply = read_reply(command.key, result[place])
-                # Before anyone goes on, this process knows what its own commands changed.
-                self._verbs.learn(reply)
-                if not future.done():
-                    future.set_result(reply)
+        except Exception as error:
+            # Whatever it was, nobody may wait for ever.
+            for future in waiting.values():
+                _fail(future, unreadable(error))
         return None
 
     async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
         """What each call returned, or the error that it alone had."""
         known = script("batch", self._settings.includes)
         with translated("running a batch"):
-            async with asyncio.timeout(self._settings.deadline):
+            async with Deadline(self._settings.deadline):
                 pipe = self._client.pipeline(transaction=False)
                 for call in calls:
                     pipe.evalsha(known.sha, len(call.keys), *call.keys, *call.args)
@@ -302,7 +338,7 @@ class TaskSession:
         known = script(call.script, self._settings.includes)
         arguments: list[Any] = [len(call.keys), *call.keys, *call.args]
         with translated(f"running {call.script}"):
-            async with asyncio.timeout(self._settings.deadline):
+            async with Deadline(self._settings.deadline):
                 try:
                     return await self._client.evalsha(known.sha, *arguments)
                 except redis.exceptions.NoScriptError:
@@ -331,6 +367,10 @@ class TaskSession:
             except LostData:
                 follower.lose()
             except StoreError:
+                self._verbs.mirror.distrust()
+                await asyncio.sleep(RETRY_SECONDS)
+            except Exception:
+                _log.exception("Following Redis failed; trying again.")
                 self._verbs.mirror.distrust()
                 await asyncio.sleep(RETRY_SECONDS)
 

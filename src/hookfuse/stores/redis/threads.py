@@ -25,6 +25,7 @@ from hookfuse.stores.redis.tail import (
     BLOCK_MS,
     FLUSH_SECONDS,
     RETRY_SECONDS,
+    SHARDS_AT_ONCE,
     Follower,
     LostData,
     Raw,
@@ -55,8 +56,8 @@ class ThreadSession:
 
     def _prepare(self) -> None:
         self._lock = threading.Lock()
-        self._flight = threading.Lock()
-        self._flown: frozenset[str] = frozenset()
+        self._taking_off = threading.Lock()
+        self._flight = _Flight()
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -72,6 +73,12 @@ class ThreadSession:
 
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
+
+    def doubt(self, key: str) -> None:
+        self._verbs.mirror.doubt(key)
+
+    def trust(self, key: str) -> None:
+        self._verbs.mirror.trust(key)
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         latency_ms = (self.timer() - started) * 1000
@@ -104,11 +111,10 @@ class ThreadSession:
             return None
         with self._lock:
             waiting = self._verbs.outbox.take(admission.key)
-            under_way = admission.key in self._flown
-        if under_way:
-            # Successes of this key; what came later must not arrive before them.
-            with self._flight:
-                pass
+            flight = self._flight
+        if admission.key in flight.keys:
+            # Successes of this key are under way; what came later must not arrive before them.
+            flight.wait()
         return self._drive(self._verbs.record(admission, outcome, latency, error, waiting))
 
     def release(self, admission: Admission) -> None:
@@ -143,15 +149,43 @@ class ThreadSession:
 
     def flush(self) -> None:
         """Tell the store what is buffered, now."""
-        with self._flight:
+        outbox = self._verbs.outbox
+        refused: StoreError | None = None
+        with self._taking_off:
             with self._lock:
-                waiting = self._verbs.outbox.take_all()
-                self._flown = frozenset(command.key for command in waiting)
-            try:
-                if waiting:
-                    self._send(waiting)
-            finally:
-                self._flown = frozenset()
+                parts = outbox.parts(SHARDS_AT_ONCE)
+            # A few shards at a time: what has not left yet can go with a failure.
+            for keys in parts:
+                with self._lock:
+                    waiting = [command for key in keys for command in outbox.take(key)]
+                    self._flight = flight = _Flight(frozenset(keys))
+                try:
+                    self._fly(waiting)
+                except StoreUnavailable as lost:
+                    flight.lost = lost
+                    with self._lock:
+                        # Told once it is back, they would count as successes of that time.
+                        outbox.clear()
+                    raise
+                except StoreError as error:
+                    refused = error
+                finally:
+                    self._flight = _Flight()
+                    flight.landed.set()
+        if refused is not None:
+            raise refused
+
+    def _fly(self, waiting: Sequence[Command]) -> None:
+        refused: StoreError | None = None
+        calls = list(self._verbs.commands.batches(waiting))
+        for call, result in zip(calls, self._run_all(calls), strict=True):
+            if isinstance(result, StoreError):
+                refused = result
+                continue
+            for command, reply in zip(call.commands, result, strict=True):
+                self._verbs.learn(read_reply(command.key, reply))
+        if refused is not None:
+            raise refused
 
     def catch_up(self, seconds: float = 2.0) -> None:
         """Wait until this process has heard of everything that happened so far."""
@@ -223,6 +257,25 @@ class ThreadSession:
             self._verbs.learn(reply)
         return [replies[id(command)] for command in commands]
 
+    def _run_all(self, calls: Sequence[Call]) -> list[Any]:
+        """What each call returned, or the error that it alone had."""
+        known = script("batch", self._settings.includes)
+        with translated("running a batch"):
+            pipe = self._client.pipeline(transaction=False)
+            for call in calls:
+                pipe.evalsha(known.sha, len(call.keys), *call.keys, *call.args)
+            results: list[Any] = pipe.execute(raise_on_error=False)
+        for place, call in enumerate(calls):
+            try:
+                with translated("running a batch"):
+                    if isinstance(results[place], redis.exceptions.NoScriptError):
+                        results[place] = self._run(call)
+                    elif isinstance(results[place], Exception):
+                        raise results[place]
+            except StoreError as error:
+                results[place] = error
+        return results
+
     def _run(self, call: Call) -> Any:
         known = script(call.script, self._settings.includes)
         with translated(f"running {call.script}"):
@@ -276,6 +329,8 @@ class ThreadSession:
             except StoreError:
                 # Maybe lost, never doubled: an outcome that timed out is not sent again.
                 self._verbs.mirror.distrust()
+            except Exception:
+                _log.exception("Telling Redis of successes failed; going on with the next ones.")
 
     def _after_fork_in_child(self) -> None:
         """A child drops what its parent has buffered, and begins its own threads when it is first used."""
@@ -283,6 +338,21 @@ class ThreadSession:
         self._client = self._settings.client()
         self._reader = self._settings.client(wait=BLOCK_MS / 1000)
         self._prepare()
+
+
+class _Flight:
+    """Successes on their way; `wait` returns when they have arrived."""
+
+    def __init__(self, keys: frozenset[str] = frozenset()) -> None:
+        self.keys = keys
+        self.landed = threading.Event()
+        self.lost: StoreUnavailable | None = None
+
+    def wait(self) -> None:
+        self.landed.wait()
+        if self.lost is not None:
+            # Whoever waited for this journey has waited long enough.
+            raise self.lost
 
 
 _sessions: weakref.WeakSet[ThreadSession] = weakref.WeakSet()
