@@ -14,7 +14,10 @@ IDLE = 0.25
 def test_an_idle_process_knows_the_time(redis_url: str) -> None:
     """A mirror's idea of the server's time does not fall behind while it waits for something to happen."""
     policy = Policy(trip=Streak(1), cool_off=COOL_OFF)
-    with Breakers(RedisStore(redis_url), policy=policy) as idle, Breakers(RedisStore(redis_url), policy=policy) as others:
+    with (
+        Breakers(RedisStore(redis_url), policy=policy) as idle,
+        Breakers(RedisStore(redis_url), policy=policy) as others,
+    ):
         idle._session.catch_up()
         for number in range(6):
             others.force_open(f"forced_{number}")

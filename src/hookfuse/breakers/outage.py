@@ -31,7 +31,8 @@ from hookfuse.telemetry import Observer
 
 _log = logging.getLogger("hookfuse")
 _STORE = "store"
-_STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=2, jitter=0.1, probe_lease=1)
+# Half a second at most, so that all processes agree again within one after the store is back.
+_STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=0.5, jitter=0.1, probe_lease=1)
 
 
 class OutageChoice(StrEnum):

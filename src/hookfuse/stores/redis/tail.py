@@ -1,8 +1,9 @@
 """Following the shards: load the indexes, then read the streams, for ever.
 
 `follow` yields raw Redis commands to run together and gets their replies; the faces only carry them. It ends by
-raising: `LostData` when the data is not the one it followed (a flush, another server) or the streams were trimmed
-past its place, so that everything must be loaded anew.
+raising: `LostData` when the data is not the one it followed (a flush, another server), so that everything must be
+loaded anew. After a lost connection it makes sure that what it has applied is still there: streams may have been
+trimmed past its place, and a replica that took over may have missed the end of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ SHARDS_AT_ONCE = 8
 _LONGEST_PAUSE = 0.1
 _EVENTS_PER_READ = 1_000
 _TURNS_PER_PULSE = 8
+_NOWHERE = b"0-0"
 
 Raw: TypeAlias = tuple[Any, ...]
 Talk: TypeAlias = Generator[list[Raw], list[Any], None]
@@ -70,7 +72,7 @@ class Follower:
         yield from check_meta(verbs)
         asked = time.monotonic()
         (pulse,) = yield [self._pulse]
-        if not self._places or pulse[1] != self._life or (yield from self._trimmed()):
+        if not self._places or pulse[1] != self._life or (yield from self._replaced()):
             yield from self._load(pulse[1])
         verbs.mirror.heard(int(pulse[0]), asked)
         for turn in itertools.count(1):
@@ -97,24 +99,37 @@ class Follower:
         """Positions first, then the indexes: what changes in between is read again from the streams."""
         tops = yield [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in self._streams]
         indexes = yield [("HGETALL", self._verbs.keys.index(shard)) for shard in range(len(self._streams))]
-        self._places = [top[0][0] if top else b"0-0" for top in tops]
+        self._places = [top[0][0] if top else _NOWHERE for top in tops]
         positions = [int(place.split(b"-")[0]) for place in self._places]
         self._verbs.load(positions, indexes, first=self._first)
+        if not self._first:
+            yield from self._tell_missed()
         self._life = life
         self._first = False
         self._verbs.settled = [read_place(place) for place in self._places]
 
-    def _trimmed(self) -> Generator[list[Raw], list[Any], bool]:
-        """Whether a stream ends below our place, or has lost events after it."""
-        heads = yield [("XRANGE", stream, "-", "+", "COUNT", 1) for stream in self._streams]
-        tops = yield [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in self._streams]
-        for head, top, place in zip(heads, tops, self._places, strict=True):
-            mine = read_place(place)
-            if (read_place(top[0][0]) if top else (0, 0)) < mine:
-                return True
-            if head and (0, 0) != mine < read_place(head[0][0]):
-                return True
-        return False
+    def _tell_missed(self) -> Generator[list[Raw], list[Any], None]:
+        """Observers hear of every transition once, and so of those too that a reload has jumped over."""
+        verbs = self._verbs
+        missed = yield [
+            ("XRANGE", stream, verbs.told(shard) + 1, self._places[shard]) for shard, stream in enumerate(self._streams)
+        ]
+        for shard, entries in enumerate(missed):
+            for place, fields in entries:
+                try:
+                    verbs.announce(shard, place, fields)
+                except (KeyError, ValueError):
+                    # Not written by us.
+                    continue
+        verbs.announcer.deliver()
+
+    def _replaced(self) -> Generator[list[Raw], list[Any], bool]:
+        """Whether an event that we have applied is gone: trimmed, or never heard of by the replica that took over."""
+        applied = [each for each in zip(self._streams, self._places, strict=True) if each[1] != _NOWHERE]
+        if not applied:
+            return False
+        found = yield [("XRANGE", stream, place, place) for stream, place in applied]
+        return not all(found)
 
     def _read(self) -> Raw:
         return ("XREAD", "COUNT", _EVENTS_PER_READ, "BLOCK", BLOCK_MS, "STREAMS", *self._streams, *self._places)

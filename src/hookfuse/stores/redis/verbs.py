@@ -100,8 +100,19 @@ class Verbs:
         generation = read_place(position)[0]
         news, transition = read_event(fields, generation)
         self.mirror.follow(shard, generation, news)
-        if transition is not None and generation > self._told.get(shard, 0):
-            self._told[shard] = generation
+        self._queue(shard, transition)
+
+    def announce(self, shard: int, position: bytes, fields: dict[bytes, bytes]) -> None:
+        """Queue the transition of an event whose effect is known already."""
+        self._queue(shard, read_event(fields, read_place(position)[0])[1])
+
+    def told(self, shard: int) -> int:
+        """The newest generation of which observers know."""
+        return self._told.get(shard, 0)
+
+    def _queue(self, shard: int, transition: Transition | None) -> None:
+        if transition is not None and transition.generation > self.told(shard):
+            self._told[shard] = transition.generation
             self.announcer.queue([transition])
 
     def has_reached(self, tops: Sequence[Any]) -> bool:
