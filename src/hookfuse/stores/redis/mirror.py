@@ -140,7 +140,7 @@ class Mirror:
             return refused
         if news.override is FORCED_CLOSED:
             return Admission(key, policy, generation)
-        if not policy.enforced or (asking_is_possible and news.changed_ms > now_ms):
+        if not policy.enforced or (asking_is_possible and max(news.changed_ms, news.held_ms) > now_ms):
             # In the future: the server's clock went back, or our idea of it is a little behind.
             return None
         if news.state is CLOSED:
@@ -152,7 +152,7 @@ class Mirror:
         return None
 
     def _answer_closed(self, key: str, policy: Policy, generation: int, now_ms: int, news: News) -> Admission:
-        if now_ms < news.hold_ms:
+        if news.held_ms <= now_ms < news.hold_ms:
             return _refuse(key, policy, generation, now_ms, news, Denial.THROTTLED, news.hold_ms)
         admission = Admission(key, policy, generation)
         admission.at_ms = now_ms

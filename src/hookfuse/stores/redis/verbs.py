@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from hookfuse.core.admission import Admission
+from hookfuse.core.bounds import past
 from hookfuse.core.outcome import Kind, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition, snapshot
@@ -79,6 +80,8 @@ class Verbs:
     ) -> Verb[Transition | None]:
         (reply,) = yield [self.commands.force(key, policy, order, reason, until, actor)]
         self.learn(reply)
+        if reply.answer:
+            raise past(until, int(reply.answer[0]))
         return reply.transitions[-1] if reply.transitions else None
 
     def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> Verb[tuple[Transition, ...]]:

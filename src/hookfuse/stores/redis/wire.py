@@ -30,6 +30,7 @@ class News(NamedTuple):
     override_until_ms: int | None = None
     override_reason: str = ""
     probe_ms: int | None = None
+    held_ms: int = 0
     hold_ms: int = 0
     changed_ms: int = 0
     ramp_ms: int = 0
@@ -150,6 +151,7 @@ def read_news(key: str, generation: int, text: bytes) -> News:
         override_until_ms=_optional(entry["override_until_ms"]),
         override_reason=entry["override_reason"],
         probe_ms=_optional(entry["probe_ms"]),
+        held_ms=int(entry["held_ms"]),
         hold_ms=int(entry["hold_ms"]),
         changed_ms=int(entry["changed_ms"]),
         ramp_ms=int(entry["ramp_ms"]),
@@ -202,7 +204,7 @@ def read_breaker(key: str, hash_: Sequence[bytes] | Mapping[bytes, bytes], now_m
     text = {name: value.decode() for name, value in fields.items() if name != "window"}
     breaker = Breaker(key, int(text.get("width_ms", 0)))
     breaker.window = Window.load(int(text.get("width_ms", 0)), _read_buckets(fields.get("window", b"")))
-    for name in ("generation", "changed_ms", "streak", "trips", "probe_successes", "hold_ms", "expires_ms"):
+    for name in ("generation", "changed_ms", "streak", "trips", "probe_successes", "held_ms", "hold_ms", "expires_ms"):
         setattr(breaker, name, int(text.get(name, 0)))
     for name in ("opened_ms", "probe_ms", "override_until_ms"):
         setattr(breaker, name, int(text[name]) if name in text else None)
