@@ -105,9 +105,11 @@ def replica(server: Server) -> Iterator[tuple[Server, Proxy]]:
     """A replica of `server`, and its way there."""
     made = Server("redis")
     made.start()
+    with redis.Redis.from_url(server.url) as primary:
+        primary.config_set("repl-diskless-sync-delay", 0)
     with Proxy(server.path) as way, redis.Redis.from_url(made.url) as client:
         client.replicaof("127.0.0.1", str(way.port))
-        wait_until(lambda: client.info("replication")["master_link_status"] == "up", 20)  # type: ignore[index]
+        wait_until(lambda: client.info("replication")["master_link_status"] == "up", 20)
         yield made, way
     made.remove()
 
