@@ -246,6 +246,17 @@ def test_one_node_is_flushed(cluster: Cluster) -> None:
     assert [each.key for each in told] == [gone, *[kept] * made]
 
 
+def test_an_event_that_makes_no_sense(cluster: Cluster) -> None:
+    """An entry of a stream that is not ours does not end the following, and hides no transition from observers."""
+    watchers = Watchers(cluster.url)
+    with connect(cluster.url) as client, Breakers(RedisStore(cluster.url), policy=ONE) as breakers:
+        client.xadd(KEYS.stream(KEYS.shard("ep")), {"written": "by somebody else"}, id="1-1")
+        made = [breakers.force_open("ep"), breakers.unforce("ep")]
+    watchers.catch_up()
+    watchers.close()
+    assert watchers.in_threads == watchers.in_tasks == made
+
+
 @pytest.mark.parametrize("face", ["threads", "tasks"])
 def test_report_without_an_answer(cluster: Cluster, face: str) -> None:
     """A report to a node that hangs fails within the deadline, and is not sent again: maybe lost, never doubled."""

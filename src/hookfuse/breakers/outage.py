@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Literal
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.outcome import OK, Outcome
@@ -29,7 +30,8 @@ from hookfuse.telemetry import Observer
 
 _log = logging.getLogger("hookfuse")
 _STORE = "store"
-_STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=2, jitter=0.1, probe_lease=1)
+# Half a second at most, so that all processes agree again within one after the store is back.
+_STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=0.5, jitter=0.1, probe_lease=1)
 
 
 class OutageChoice(StrEnum):
@@ -91,6 +93,7 @@ class Outage:
             return self._degrade(self._local.admit(key, policy))
         if not self.degraded:
             self._local.forget(key)
+            self._tell_hot_path("trust", key)
         return None
 
     def admit(self, key: str, policy: Policy) -> Admission:
@@ -122,7 +125,11 @@ class Outage:
             admission = self._local.admit(admission.key, admission.policy)
             if not admission.allowed:
                 return None
-        return self._local.record(admission, outcome, latency, error)
+        transition = self._local.record(admission, outcome, latency, error)
+        if transition is not None:
+            # The store may hear of nothing for a moment only, and its hot path then still calls this key healthy.
+            self._tell_hot_path("doubt", admission.key)
+        return transition
 
     def release(self, admission: Admission) -> None:
         self._local.release(admission)
@@ -133,6 +140,12 @@ class Outage:
     def _last_known(self, key: str, policy: Policy) -> Admission | None:
         last_known: Callable[[str, Policy], Admission | None] | None = getattr(self._session, "last_known", None)
         return last_known(key, policy) if last_known is not None else None
+
+    def _tell_hot_path(self, verb: Literal["doubt", "trust"], key: str) -> None:
+        """Every call of a key that is not healthy in this process must come here, even while its mirror is fresh."""
+        tell: Callable[[str], None] | None = getattr(self._session, verb, None)
+        if tell is not None:
+            tell(key)
 
     def _degrade(self, admission: Admission) -> Admission:
         admission.degraded = True
