@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from hookfuse.core.delivery import Chosen, DeliveryState
 from hookfuse.core.endpoint import Stop
@@ -88,7 +89,7 @@ class Accepting(OnBench):
         """A key whose message was refused for its uid stands for nothing: the next request with it may be accepted."""
         await bench.lane()
         await bench.send(uid="order-1")
-        key = {"idempotency_key": "k", "fingerprint": b"same"}
+        key: dict[str, Any] = {"idempotency_key": "k", "fingerprint": b"same"}
         for _ in range(2):
             answers = await bench.store.accept([bench.message(uid="order-1", **key) for _ in range(2)])
             assert answers == [Refused("uid_taken")] * 2
