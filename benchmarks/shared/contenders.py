@@ -83,8 +83,8 @@ def for_threads(url: str, closing: ExitStack) -> list[Contender[Work]]:
         return guarded
 
     return [
-        Contender(FLOOR, Shares.NOTHING, lambda work, _: work, 40_000),
-        Contender(MIRROR, Shares.COUNTS, _protector(mirror), 20_000, lambda key: mirror.inspect(key).totals.ok),
+        Contender(FLOOR, Shares.NOTHING, lambda work, _: work, 400_000),
+        Contender(MIRROR, Shares.COUNTS, _protector(mirror), 80_000, lambda key: mirror.inspect(key).totals.ok),
         Contender(STRICT, Shares.COUNTS, _protector(strict), 400, lambda key: strict.inspect(key).totals.ok),
         Contender(TWO_SCRIPTS, Shares.COUNTS, TwoScripts(client()).guard, 600),
         Contender("pybreaker", Shares.COUNTS, guard_pybreaker, 600),
@@ -130,8 +130,8 @@ async def for_tasks(url: str, closing: AsyncExitStack) -> list[Contender[AsyncWo
         return guarded
 
     return [
-        Contender(FLOOR, Shares.NOTHING, lambda work, _: work, 40_000),
-        Contender(MIRROR, Shares.COUNTS, _async_protector(mirror), 20_000, _counted(mirror)),
+        Contender(FLOOR, Shares.NOTHING, lambda work, _: work, 400_000),
+        Contender(MIRROR, Shares.COUNTS, _async_protector(mirror), 80_000, _counted(mirror)),
         Contender(STRICT, Shares.COUNTS, _async_protector(strict), 400, _counted(strict)),
         Contender(TWO_SCRIPTS, Shares.COUNTS, AsyncTwoScripts(client()).guard, 400),
         Contender("purgatory", Shares.COUNTS, guard_purgatory, 400),

@@ -9,6 +9,10 @@
     ├── Conflict              an id of one's own (uid) that is taken
     ├── StoreError            a store cannot do its work
     │   └── StoreUnavailable  it did not answer in time, or refused the connection
+    ├── SealingError          a secret cannot be sealed or opened
+    │   ├── UnknownKey        no key at hand made the seal
+    │   ├── BrokenSeal        what was sealed was changed, or is about something else
+    │   └── BadKeyFile        the file of the master keys cannot be used
     └── BreakerOpen           the call was refused; has `.key`, `.state`, `.retry_at`, `.reason`
 
 What is expected is a value, not an exception: `admit` returns a refusal as an `Admission`.
@@ -76,6 +80,22 @@ class StoreError(HookfuseError):
 
 class StoreUnavailable(StoreError):
     """The store did not answer in time or cannot be reached. What was asked may or may not have been done."""
+
+
+class SealingError(HookfuseError):
+    """A secret cannot be sealed or opened. The message never shows a secret or a key."""
+
+
+class UnknownKey(SealingError):
+    """No master key at hand made this seal. Add the key that did to the key file."""
+
+
+class BrokenSeal(SealingError):
+    """What was sealed was changed since, was cut, or is about something else."""
+
+
+class BadKeyFile(SealingError):
+    """The file of the master keys cannot be read, made or trusted. The message says why."""
 
 
 class BreakerOpen(HookfuseError):

@@ -220,14 +220,18 @@ class MemoryStore:
         return milliseconds(self.timer())
 
     def _find(self, key: str, now_ms: int) -> Breaker | None:
+        if self._expiries and self._expiries[0][0] <= now_ms:
+            self._drop_some(now_ms)
+        breaker = self._breakers.get(key)
+        # One past its time counts as gone; its entry stays for its successor, or until it is looked at.
+        return None if breaker is None or breaker.expired(now_ms) else breaker
+
+    def _drop_some(self, now_ms: int) -> None:
         expiries = self._expiries
         for _ in range(_DROPPED_PER_CALL):
             if not expiries or expiries[0][0] > now_ms:
                 break
             self._look_at(heapq.heappop(expiries)[1], now_ms)
-        breaker = self._breakers.get(key)
-        # One past its time counts as gone; its entry stays for its successor, or until it is looked at.
-        return None if breaker is None or breaker.expired(now_ms) else breaker
 
     def _look_at(self, key: str, now_ms: int) -> None:
         breaker = self._breakers.get(key)

@@ -26,6 +26,7 @@ from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.secret import Secret
 from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
@@ -238,6 +239,8 @@ class DeliveryStore(Directory, Lanes, Desk, Protocol):
         """Bring the schema up to date and be ready."""
         ...
 
+    async def close(self) -> None: ...
+
 
 class Sender(Protocol):
     """Carries requests to endpoints. What goes wrong there is a value; only misuse raises."""
@@ -245,3 +248,31 @@ class Sender(Protocol):
     async def send(self, request: Request) -> SendResult: ...
 
     async def close(self) -> None: ...
+
+
+class Sealer(Protocol):
+    """Keeps secrets unreadable at rest. `about` says what a secret belongs to and must be the same at both ends."""
+
+    def seal(self, plain: bytes, about: bytes) -> bytes: ...
+
+    def open(self, sealed: bytes, about: bytes) -> bytes:
+        """Raises a SealingError if no key fits or anything was changed."""
+        ...
+
+    def needs_resealing(self, sealed: bytes) -> bool:
+        """Whether it was sealed with a key that is no longer the newest."""
+        ...
+
+
+class Ed25519(Protocol):
+    """Signatures that everyone can verify and only the owner of the private key can make."""
+
+    def generate(self) -> Secret: ...
+
+    def check(self, secret: Secret) -> None:
+        """Raises InvalidInput if the two halves of a v1a secret do not belong together."""
+        ...
+
+    def sign(self, private: bytes, message: bytes) -> bytes: ...
+
+    def verify(self, public: bytes, signature: bytes, message: bytes) -> bool: ...

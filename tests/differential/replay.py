@@ -12,11 +12,11 @@ import redis
 from hookfuse.core.admission import Admission
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Breaker, snapshot
-from hookfuse.core.window import FOREVER_MS
+from hookfuse.core.window import FOREVER_MS, Counts
 from hookfuse.stores.redis.commands import Call, Command, Commands
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.stores.redis.scripts import Includes, script
-from hookfuse.stores.redis.wire import read_admission, read_breaker, read_event, read_news, read_reply
+from hookfuse.stores.redis.wire import read_admission, read_breaker, read_event, read_news, read_reply, read_window
 from tests.differential.expected import Decision, Event, Machine, Seen, read_answer, twin
 from tests.differential.history import (
     KEYS,
@@ -40,6 +40,7 @@ local function clock_ms()
   return tonumber(redis.call('GET', string.match(KEYS[1], '^.-:v1:') .. 'now'))
 end
 """
+FAILED = "the script failed"
 _VERBS = ("admit", "record", "release", "force", "evaluate", "batch")
 
 
@@ -183,7 +184,7 @@ def _with(command: Command, at: int, value: str | float) -> Command:
 
 def _compare_decisions(moment: Moment, seen: Seen, reply: Any) -> str | None:
     if isinstance(reply, Exception):
-        return f"the script failed: {reply}"
+        return f"{FAILED}: {reply}"
     replies = reply if moment.batch else [reply]
     for action, expected, answer in zip(moment.actions, seen.decisions, replies, strict=True):
         found = _decision(action, moment.policies[action.key], answer)
@@ -220,11 +221,23 @@ def _compare_breaker(key: str, moment: Moment, expected: Breaker | None, hash_: 
     what = _unlike(f"whether {key!r} is kept", expected is not None, bool(hash_))
     if what is not None or expected is None:
         return what
+    what = _compare_totals(key, hash_.get(b"window"))
+    if what is not None:
+        return what
     policy, now_ms = moment.policies[key], moment.now_ms
     found = read_breaker(key, hash_, now_ms, policy)
     if now_ms >= expected.expires_ms:
         expected = Breaker(key, policy.bucket_ms)
     return _unlike(f"breaker {key!r}", _seen(twin(expected), policy, now_ms), _seen(found, policy, now_ms))
+
+
+def _compare_totals(key: str, packed: bytes | None) -> str | None:
+    """The running totals, which nobody reads but the scripts, against the buckets that they are of."""
+    if packed is None:
+        return None
+    stored = read_window(packed)
+    summed = Counts(*(sum(column) for column in zip(*(bucket[1:] for bucket in stored.buckets[:-1]), strict=True)))
+    return _unlike(f"the totals of {key!r}", summed, stored.sealed)
 
 
 def _seen(breaker: Breaker, policy: Policy, now_ms: int) -> dict[str, object]:

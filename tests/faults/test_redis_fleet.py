@@ -51,9 +51,9 @@ def test_threshold_is_hit_once(redis_url: str) -> None:
     with Breakers(RedisStore(redis_url), policy=MANY) as watcher:
         announced: list[Transition] = []
         watcher.subscribe(announced.append)
-        watcher._session.catch_up()
+        watcher.catch_up()
         made = [each for one in run_processes(8, report_many, redis_url) for each in one]
-        watcher._session.catch_up()
+        watcher.catch_up()
         seen = watcher.inspect("ep")
     assert seen.totals.failed == 16_000
     assert [each.numbers["failed"] for each in made] == [10_000]
@@ -110,7 +110,7 @@ def test_killed_prober(redis_url: str) -> None:
 
 def refused_in_another_process(barrier: Barrier, url: str) -> float:
     with Breakers(RedisStore(url), policy=Policy(trip=Streak(1), cool_off=60)) as breakers:
-        breakers._session.catch_up()
+        breakers.catch_up()
         barrier.wait()
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
@@ -147,7 +147,7 @@ def test_worker_clock(redis_url: str, offset: float, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(time, "time", lambda: real() + offset)
         with Breakers(RedisStore(redis_url), policy=policy) as wrong:
             wrong.record(wrong.admit("ep"), Outcome.FAILURE)
-            wrong._session.catch_up()
+            wrong.catch_up()
             for breakers in (wrong, right):
                 retry_after = breakers.admit("ep").retry_after
                 assert retry_after is not None
@@ -164,7 +164,7 @@ def test_forked_child_starts_anew(redis_url: str) -> None:
 
         def child() -> None:
             before = breakers.inspect("ep").totals.ok
-            breakers._session.catch_up()
+            breakers.catch_up()
             ready.set()
             while breakers.admit("other").allowed:
                 time.sleep(0.005)

@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from hookfuse import AsyncBreakers, BreakerOpen, Breakers, Outcome, Override, Policy, State, Streak
-from hookfuse.errors import InvalidInput, StoreError
+from hookfuse.errors import InvalidInput, StoreError, StoreUnavailable
 from hookfuse.stores.redis import RedisStore
 from tests.servers.redis import Server
 
@@ -67,7 +67,7 @@ def test_dies_while_open(server: Server) -> None:
         fail(breakers, "open")
         breakers.force_open("forced", reason="maintenance")
         breakers.disable("off")
-        breakers._session.catch_up()
+        breakers.catch_up()
         server.stop()
         wait_until(lambda: breakers.admit("well").degraded)
         for key, reason in (("open", "open"), ("forced", "forced_open"), ("off", "disabled")):
@@ -84,7 +84,7 @@ def test_one_probe_in_an_outage(server: Server) -> None:
     policy = Policy(trip=Streak(1), cool_off=0.3)
     with Breakers(RedisStore(server.url), policy=policy) as breakers:
         fail(breakers, times=1)
-        breakers._session.catch_up()
+        breakers.catch_up()
         server.stop()
         wait_until(lambda: breakers.admit("well").degraded)
         probes: list[bool] = []
@@ -136,7 +136,7 @@ def test_asyncio(server: Server) -> None:
     async def scenario() -> None:
         async with AsyncBreakers(RedisStore(server.url), policy=TWO) as breakers:
             await breakers.force_open("forced")
-            await breakers._session.catch_up()
+            await breakers.catch_up()
             server.stop()
             async with asyncio.timeout(5):
                 while not (await breakers.admit("well")).degraded:
@@ -161,7 +161,7 @@ def test_flushall(server: Server) -> None:
     with Breakers(RedisStore(server.url), policy=TWO) as breakers, redis.Redis.from_url(server.url) as client:
         breakers.force_open("forced")
         fail(breakers)
-        breakers._session.catch_up()
+        breakers.catch_up()
         before = breakers.inspect("ep").generation
         client.flushall()
         assert wait_until(lambda: breakers.admit("forced").allowed) < 5
@@ -265,6 +265,22 @@ def test_operators_hear_of_it(server: Server) -> None:
     server.stop()
     with Breakers(RedisStore(server.url), policy=TWO) as breakers, pytest.raises(StoreError, match="not available"):
         breakers.force_open("ep")
+
+
+def test_catching_up_with_nobody(server: Server) -> None:
+    """Who waits to have heard of everything is told when that cannot be."""
+    with Breakers(RedisStore(server.url), policy=TWO) as breakers:
+        breakers.catch_up()
+        server.stop()
+        with pytest.raises(StoreUnavailable):
+            breakers.catch_up()
+
+    async def scenario() -> None:
+        async with AsyncBreakers(RedisStore(server.url), policy=TWO) as tasks:
+            with pytest.raises(StoreUnavailable):
+                await tasks.catch_up()
+
+    asyncio.run(scenario())
 
 
 def test_client_handed_in(server: Server) -> None:

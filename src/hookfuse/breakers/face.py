@@ -46,9 +46,9 @@ class Face(Generic[S, T]):
         if policy is not None and not isinstance(policy, Policy):
             hint = "; call the profile to get one" if callable(policy) else ""
             raise InvalidInput(f"policy must be a Policy, got {shown(policy)}{hint}.")
-        for name, given in (("policy_for", policy_for), ("classify", classify)):
-            if given is not None and not callable(given):
-                raise InvalidInput(f"{name} must be a function, got {shown(given)}.")
+        if policy_for is not None and not callable(policy_for):
+            raise InvalidInput(f"policy_for must be a function of the key, got {shown(policy_for)}.")
+        check_classify(classify)
         self._session = session
         self._default = policy or Policy()
         self._policy_for = policy_for
@@ -198,8 +198,16 @@ def check_tally(tally: Counts | None) -> Counts | None:
     return tally
 
 
-def check_protect(key: str | KeyOf, fallback: object, function: object, *, asynchronous: bool) -> tuple[str, KeyOf]:
+def check_classify(classify: object) -> None:
+    if classify is not None and not callable(classify):
+        raise InvalidInput(f"classify must be a function of the exception, got {shown(classify)}.")
+
+
+def check_protect(
+    key: str | KeyOf, fallback: object, classify: object, function: object, *, asynchronous: bool
+) -> tuple[str, KeyOf]:
     """The key of all calls of `function` (or ""), and how to find that of one call."""
+    check_classify(classify)
     if fallback is not None and not callable(fallback):
         raise InvalidInput(f"fallback must be a function of the same arguments, got {shown(fallback)}.")
     if not callable(function):

@@ -1,4 +1,9 @@
-"""A guarded block, for threads and for asyncio."""
+"""A guarded block, for threads and for asyncio.
+
+An exception knows the frames that it came through. Where such a frame knows the exception too, or a guard that does,
+both would stay in memory until the garbage collector comes by, with all that the caller had at hand. So whatever is
+raised or reported here is let go of.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,10 @@ from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from hookfuse.breakers.face import Face, S, check_report
+from hookfuse.breakers.face import Face, S, check_classify, check_report
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
+from hookfuse.core.keys import check_key
 from hookfuse.core.outcome import Classify, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.errors import AlreadySettled, InvalidInput, shown
@@ -26,7 +32,7 @@ class Call(Generic[S]):
     _outcome: Outcome | None = None
     _admission: Admission | None = None
     _latency: float | None
-    _error: BaseException | str | None
+    _error: BaseException | str | None = None
     _policy: Policy
     _generation: int
     _started: float
@@ -35,8 +41,7 @@ class Call(Generic[S]):
         self._face = face
         self.key = key
         if classify is not None:
-            if not callable(classify):
-                raise InvalidInput(f"classify must be a function of the exception, got {shown(classify)}.")
+            check_classify(classify)
             self._classify = classify
 
     @property
@@ -76,6 +81,11 @@ class Call(Generic[S]):
         self._admission = admission
         self.begin(admission.policy, admission.generation, self._face._session.timer())
 
+    def _reported(self, error: BaseException | None) -> BaseException | str | None:
+        """The error to report. It is let go of here: it knows the block's frame, and that knows this guard."""
+        recorded, self._error = self._error, None
+        return error if self._outcome is None else recorded
+
     def _verdict(self, error: BaseException | None) -> Outcome | None:
         """The outcome of the block; None: nothing happened, give the admission back."""
         admission = self.admission
@@ -85,7 +95,6 @@ class Call(Generic[S]):
         outcome = self._outcome
         if outcome is None:
             self._latency = max(self._face._session.timer() - self._started, 0.0)
-            self._error = error
             if error is None:
                 return Outcome.OK
             if not isinstance(error, Exception):
@@ -107,9 +116,12 @@ class Guard(Call[BreakerSession]):
         generation = session.healthy(self.key)
         policy = face._default if face._policy_for is None else face.policy(self.key)
         if generation is None:
-            refusal = session.refusal(self.key, policy)
+            refusal = session.refusal(check_key(self.key), policy)
             if refusal is not None:
-                raise refusal
+                try:
+                    raise refusal
+                finally:
+                    del refusal
             self.begin_with(session.admit(self.key, policy))
         else:
             self._policy = policy
@@ -127,6 +139,7 @@ class Guard(Call[BreakerSession]):
 
     def end(self, error: BaseException | None) -> None:
         session = self._face._session
+        reported = self._reported(error)
         outcome: Outcome | None = None
         try:
             outcome = self._verdict(error)
@@ -134,7 +147,7 @@ class Guard(Call[BreakerSession]):
             if outcome is None:
                 session.release(self.admission)
         if outcome is not None:
-            session.record(self.admission, outcome, self._latency, self._error)
+            session.record(self.admission, outcome, self._latency, reported)
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `function` within this guard, which has begun."""
@@ -154,26 +167,32 @@ class AsyncGuard(Call[AsyncBreakerSession]):
         face = self._face
         session = face._session
         generation = session.healthy(self.key)
-        policy = face.policy(self.key)
+        policy = face._default if face._policy_for is None else face.policy(self.key)
         if generation is None:
-            refusal = session.refusal(self.key, policy)
+            refusal = session.refusal(check_key(self.key), policy)
             if refusal is not None:
-                raise refusal
+                try:
+                    raise refusal
+                finally:
+                    del refusal
             self.begin_with(await session.admit(self.key, policy))
         else:
-            self.begin(policy, generation, session.timer())
+            self._policy = policy
+            self._generation = generation
+            self._started = session.timer()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.end(error)
+        if error is None and self._outcome is None and self._admission is None:
+            self._face._session.succeeded(self.key, self._policy, self._generation, self._started)
+        else:
+            await self.end(error)
 
     async def end(self, error: BaseException | None) -> None:
         session = self._face._session
-        if error is None and self._outcome is None and self._admission is None:
-            session.succeeded(self.key, self._policy, self._generation, self._started)
-            return
+        reported = self._reported(error)
         outcome: Outcome | None = None
         try:
             outcome = self._verdict(error)
@@ -181,7 +200,17 @@ class AsyncGuard(Call[AsyncBreakerSession]):
             if outcome is None:
                 await session.release(self.admission)
         if outcome is not None:
-            await session.record(self.admission, outcome, self._latency, self._error)
+            await session.record(self.admission, outcome, self._latency, reported)
+
+    async def run(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call `function` within this guard, which has begun."""
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as error:
+            await self.end(error)
+            raise
+        await self.end(None)
+        return result
 
 
 class _Done:

@@ -14,18 +14,17 @@ their probe is due here; then the store decides.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.outcome import OK, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.rules import Streak
-from hookfuse.core.state import Order, Snapshot, State, Transition
-from hookfuse.core.window import Counts
+from hookfuse.core.state import State, Transition
 from hookfuse.errors import StoreError, StoreUnavailable
 from hookfuse.local import MemoryStore
-from hookfuse.ports import AsyncBreakerSession, BreakerSession, HotPath
+from hookfuse.ports import HotPath
 from hookfuse.telemetry import Observer
 
 _log = logging.getLogger("hookfuse")
@@ -138,166 +137,3 @@ class Outage:
     def _degrade(self, admission: Admission) -> Admission:
         admission.degraded = True
         return admission
-
-
-class _SafeHotPath:
-    """The hot path is the store's own: it answers only while it is sure."""
-
-    def __init__(self, session: HotPath, outage: Outage) -> None:
-        self.outage = outage
-        self.timer = session.timer
-        self.healthy = session.healthy
-        self.refusal = session.refusal
-        self.succeeded = session.succeeded
-        self._hot = session
-
-    def subscribe(self, observer: Observer) -> Callable[[], None]:
-        ends = (self._hot.subscribe(observer), self.outage.subscribe(observer))
-
-        def unsubscribe() -> None:
-            for end in ends:
-                end()
-
-        return unsubscribe
-
-
-class SafeSession(_SafeHotPath):
-    """A session that survives the loss of its store, for threads."""
-
-    def __init__(self, session: BreakerSession, choice: OutageChoice) -> None:
-        super().__init__(session, Outage(choice, session))
-        self._session = session
-
-    def admit(self, key: str, policy: Policy) -> Admission:
-        outage = self.outage
-        refused = outage.refused(key, policy)
-        if refused is not None:
-            return refused
-        leave = outage.ask()
-        if leave is not None:
-            try:
-                admission = self._session.admit(key, policy)
-            except StoreError as error:
-                outage.failed(leave, error)
-            else:
-                outage.answered(leave)
-                return admission
-        return outage.admit(key, policy)
-
-    def record(
-        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
-    ) -> Transition | None:
-        leave = None if admission.degraded else self.outage.ask()
-        if leave is not None:
-            try:
-                transition = self._session.record(admission, outcome, latency, error)
-            except StoreError as lost:
-                self.outage.failed(leave, lost)
-            else:
-                self.outage.reported(leave, admission, outcome)
-                return transition
-        return self.outage.record(admission, outcome, latency, error)
-
-    def release(self, admission: Admission) -> None:
-        leave = None if admission.degraded else self.outage.ask()
-        if leave is not None:
-            try:
-                self._session.release(admission)
-            except StoreError as lost:
-                self.outage.failed(leave, lost)
-            else:
-                self.outage.answered(leave)
-        elif admission.degraded:
-            self.outage.release(admission)
-
-    # What a person asks for must be answered by the store, or say that it is not there.
-
-    def force(
-        self, key: str, policy: Policy, order: Order, *, reason: str, until: float | None, actor: str
-    ) -> Transition | None:
-        return self._session.force(key, policy, order, reason=reason, until=until, actor=actor)
-
-    def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:
-        return self._session.evaluate(key, policy, tally)
-
-    def inspect(self, key: str, policy: Policy) -> Snapshot:
-        return self._session.inspect(key, policy)
-
-    def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]:
-        return self._session.unhealthy(policy_for)
-
-    def catch_up(self) -> None:
-        self._session.catch_up()
-
-    def close(self) -> None:
-        self._session.close()
-
-
-class AsyncSafeSession(_SafeHotPath):
-    """A session that survives the loss of its store, for asyncio."""
-
-    def __init__(self, session: AsyncBreakerSession, choice: OutageChoice) -> None:
-        super().__init__(session, Outage(choice, session))
-        self._session = session
-
-    async def admit(self, key: str, policy: Policy) -> Admission:
-        outage = self.outage
-        refused = outage.refused(key, policy)
-        if refused is not None:
-            return refused
-        leave = outage.ask()
-        if leave is not None:
-            try:
-                admission = await self._session.admit(key, policy)
-            except StoreError as error:
-                outage.failed(leave, error)
-            else:
-                outage.answered(leave)
-                return admission
-        return outage.admit(key, policy)
-
-    async def record(
-        self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
-    ) -> Transition | None:
-        leave = None if admission.degraded else self.outage.ask()
-        if leave is not None:
-            try:
-                transition = await self._session.record(admission, outcome, latency, error)
-            except StoreError as lost:
-                self.outage.failed(leave, lost)
-            else:
-                self.outage.reported(leave, admission, outcome)
-                return transition
-        return self.outage.record(admission, outcome, latency, error)
-
-    async def release(self, admission: Admission) -> None:
-        leave = None if admission.degraded else self.outage.ask()
-        if leave is not None:
-            try:
-                await self._session.release(admission)
-            except StoreError as lost:
-                self.outage.failed(leave, lost)
-            else:
-                self.outage.answered(leave)
-        elif admission.degraded:
-            self.outage.release(admission)
-
-    async def force(
-        self, key: str, policy: Policy, order: Order, *, reason: str, until: float | None, actor: str
-    ) -> Transition | None:
-        return await self._session.force(key, policy, order, reason=reason, until=until, actor=actor)
-
-    async def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:
-        return await self._session.evaluate(key, policy, tally)
-
-    async def inspect(self, key: str, policy: Policy) -> Snapshot:
-        return await self._session.inspect(key, policy)
-
-    def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
-        return self._session.unhealthy(policy_for)
-
-    async def catch_up(self) -> None:
-        await self._session.catch_up()
-
-    async def close(self) -> None:
-        await self._session.close()

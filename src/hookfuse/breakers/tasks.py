@@ -9,7 +9,8 @@ from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
 from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_choice, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import AsyncGuard
-from hookfuse.breakers.outage import AsyncSafeSession, OutageChoice
+from hookfuse.breakers.outage import OutageChoice
+from hookfuse.breakers.safe import AsyncSafeSession
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
 from hookfuse.core.keys import check_key
@@ -17,7 +18,6 @@ from hookfuse.core.outcome import Classify, Outcome, classify_exception
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
-from hookfuse.errors import BreakerOpen
 from hookfuse.local import MemoryStore
 from hookfuse.ports import AsyncBreakerSession, BreakerStore, Consistency
 
@@ -65,25 +65,43 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         """Guard every call of a coroutine function; see `Breakers.protect`. `fallback` may be one too."""
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-            fixed, key_of = check_protect(key, fallback, function, asynchronous=True)
+            fixed, key_of = check_protect(key, fallback, classify, function, asynchronous=True)
+            session, default, policy_for = self._session, self._default, self._policy_for
+            # Bound once, and no guard is made: a healthy call is this one coroutine, around that of the function.
+            healthy, timer, succeeded = session.healthy, session.timer, session.succeeded
 
             @functools.wraps(function)
             async def protected(*args: P.args, **kwargs: P.kwargs) -> R:
-                call = AsyncGuard(self, fixed or key_of(*args, **kwargs), classify)
-                try:
-                    await call.__aenter__()
-                except BreakerOpen:
+                name = fixed or key_of(*args, **kwargs)
+                generation = healthy(name)
+                policy = default if policy_for is None else self.policy(name)
+                if generation is None:
+                    refusal = session.refusal(check_key(name), policy)
+                    if refusal is None:
+                        admission = await session.admit(name, policy)
+                        if admission.allowed:
+                            call = AsyncGuard(self, name, classify)
+                            call.begin_with(admission)
+                            return await call.run(function, *args, **kwargs)
+                        refusal = admission.refusal()
                     if fallback is None:
-                        raise
+                        try:
+                            raise refusal
+                        finally:
+                            # Its traceback knows this frame; knowing it back would be a cycle.
+                            del refusal
                     instead = fallback(*args, **kwargs)
-                    result: R = await instead if inspect.isawaitable(instead) else instead
-                    return result
+                    other: R = await instead if inspect.isawaitable(instead) else instead
+                    return other
+                started = timer()
                 try:
                     result = await function(*args, **kwargs)
                 except BaseException as error:
+                    call = AsyncGuard(self, name, classify)
+                    call.begin(policy, generation, started)
                     await call.end(error)
                     raise
-                await call.end(None)
+                succeeded(name, policy, generation, started)
                 return result
 
             return protected
@@ -125,6 +143,10 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
     async def evaluate(self, key: str, tally: Counts | None = None) -> tuple[Transition, ...]:
         """Judge a sample, for policies with evaluate="sampled"; without a tally, the breaker's own counts."""
         return await self._session.evaluate(check_key(key), self.policy(key), check_tally(tally))
+
+    async def catch_up(self) -> None:
+        """Wait until this process has heard of all that has happened so far; see `Breakers.catch_up`."""
+        await self._session.catch_up()
 
     async def close(self) -> None:
         """Flush what is buffered and stop what runs in the background."""

@@ -8,7 +8,8 @@ from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
 from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_choice, check_protect, check_store, check_tally
 from hookfuse.breakers.guard import Guard
-from hookfuse.breakers.outage import OutageChoice, SafeSession
+from hookfuse.breakers.outage import OutageChoice
+from hookfuse.breakers.safe import SafeSession
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration
 from hookfuse.core.keys import check_key
@@ -66,7 +67,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
         """
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
-            fixed, key_of = check_protect(key, fallback, function, asynchronous=False)
+            fixed, key_of = check_protect(key, fallback, classify, function, asynchronous=False)
             session, default, policy_for = self._session, self._default, self._policy_for
             # Bound once: looking them up per call is a tenth of what a healthy call costs.
             healthy, timer, succeeded = session.healthy, session.timer, session.succeeded
@@ -77,7 +78,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
                 generation = healthy(name)
                 policy = default if policy_for is None else self.policy(name)
                 if generation is None:
-                    refusal = session.refusal(name, policy)
+                    refusal = session.refusal(check_key(name), policy)
                     if refusal is None:
                         admission = session.admit(name, policy)
                         if admission.allowed:
@@ -86,7 +87,11 @@ class Breakers(Face[BreakerSession, Transition | None]):
                             return call.run(function, *args, **kwargs)
                         refusal = admission.refusal()
                     if fallback is None:
-                        raise refusal
+                        try:
+                            raise refusal
+                        finally:
+                            # Its traceback knows this frame; knowing it back would be a cycle.
+                            del refusal
                     instead: R = fallback(*args, **kwargs)
                     return instead
                 started = timer()
@@ -139,6 +144,14 @@ class Breakers(Face[BreakerSession, Transition | None]):
     def evaluate(self, key: str, tally: Counts | None = None) -> tuple[Transition, ...]:
         """Judge a sample, for policies with evaluate="sampled"; without a tally, the breaker's own counts."""
         return self._session.evaluate(check_key(key), self.policy(key), check_tally(tally))
+
+    def catch_up(self) -> None:
+        """Wait until this process has heard of all that has happened so far, and told its own successes.
+
+        Afterwards observers have been told, and answers know what others did before. No call needs this; a test does,
+        or a tool that looks. Raises `StoreUnavailable` if the store is away.
+        """
+        self._session.catch_up()
 
     def close(self) -> None:
         """Flush what is buffered and stop what runs in the background."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from hookfuse.app import Fleet, NothingStored
+from hookfuse.app.fleet import Fleet, NothingStored
 from hookfuse.breakers import Breakers
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.orders import give_order
@@ -49,7 +49,7 @@ Url = Annotated[
         "--redis",
         metavar="URL",
         envvar="HOOKFUSE_REDIS_URL",
-        help="Where the breakers are: redis://, rediss:// or unix://.",
+        help="Where the breakers are: redis://, rediss://, unix://, redis+cluster:// or rediss+cluster://.",
         show_default=False,
     ),
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from hookfuse.app import Fleet
+from hookfuse.app.fleet import Fleet
 from hookfuse.cli.records import breaker_record, transition_record
 from hookfuse.cli.speaking import say, say_json, words
 from hookfuse.cli.times import ahead, stamp

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 
 from rich.text import Text
 
-from hookfuse.app import Fleet
+from hookfuse.app.fleet import Fleet
 from hookfuse.cli.records import transition_record
 from hookfuse.cli.speaking import inert, say, say_json, words
 from hookfuse.cli.times import clock

@@ -91,6 +91,8 @@ class Claim:
     deaths: int
     in_flight: int
     """Requests of this lane in flight over the whole fleet, this claim's included."""
+    failing: bool = False
+    """Whether the lane's last settled attempt had failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Claims:
 
     claims: tuple[Claim, ...]
     wait_ms: int | None
+    now_ms: int
+    """The database's clock."""
 
 
 @dataclass(frozen=True, slots=True)

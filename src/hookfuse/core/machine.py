@@ -110,32 +110,34 @@ class Step:
         draw: float = 0.5,
     ) -> None:
         """Report an outcome. `draw`, in [0, 1), is the random part of a cool-off that it may begin."""
-        breaker = self.breaker
-        if outcome.kind is IGNORED:
+        breaker, policy, kind = self.breaker, self.policy, outcome.kind
+        if kind is IGNORED:
             self.release(token)
             return
-        judged = outcome.kind is not THROTTLED
-        slow = judged and latency_ms is not None and latency_ms >= self.policy.slow_ms
-        breaker.total_ok += outcome.kind is OK
-        breaker.total_failed += outcome.kind is FAILURE
-        breaker.total_slow += slow
+        slow = kind is not THROTTLED and latency_ms is not None and latency_ms >= policy.slow_ms
+        if kind is OK:
+            breaker.total_ok += 1
+        elif kind is FAILURE:
+            breaker.total_failed += 1
+        if slow:
+            breaker.total_slow += 1
 
         newest = generation >= breaker.generation and breaker.override is NOT_FORCED
         if newest and breaker.state is CLOSED:
-            if outcome.kind is THROTTLED:
+            if kind is THROTTLED:
                 held_ms = breaker.hold_ms if self._held() else 0
                 breaker.hold_ms = max(held_ms, self.now_ms + outcome.hold_ms)
             else:
-                self._count(outcome, slow, latency_ms, failure)
-                if self.policy.inline and (self.policy.judges_latency or breaker.window.has_failed):
+                self._count(kind is FAILURE, slow, latency_ms, failure)
+                if policy.inline and (policy.judges_latency or breaker.window.has_failed):
                     self._judge(breaker.window.counts(), breaker.streak, draw)
         elif newest and breaker.state is HALF_OPEN:
             self._drop_lost_leases()
             if token is not None and breaker.leases.pop(token, None) is not None:
-                if outcome.kind is THROTTLED:
+                if kind is THROTTLED:
                     breaker.probe_ms = self.now_ms + outcome.hold_ms
                 else:
-                    self._count(outcome, slow, latency_ms, failure)
+                    self._count(kind is FAILURE, slow, latency_ms, failure)
                     self._judge_probe(outcome, latency_ms, draw)
         self._keep()
 
@@ -266,11 +268,10 @@ class Step:
         admission.wait_ms = None if until_ms is None else until_ms - self.now_ms
         return admission
 
-    def _count(self, outcome: Outcome, slow: bool, latency_ms: int | None, failure: Failure | None) -> None:
-        breaker = self.breaker
-        failed = outcome.kind is FAILURE
-        breaker.window.slide(self.now_ms, self.policy.bucket_ms, self.policy.window_ms)
-        breaker.window.add(self.now_ms, failed=failed, slow=slow, latency_ms=latency_ms)
+    def _count(self, failed: bool, slow: bool, latency_ms: int | None, failure: Failure | None) -> None:
+        breaker, window, now_ms = self.breaker, self.breaker.window, self.now_ms
+        window.slide(now_ms, self.policy.bucket_ms, self.policy.window_ms)
+        window.add(now_ms, failed=failed, slow=slow, latency_ms=latency_ms)
         breaker.streak = breaker.streak + 1 if failed else 0
         if failed and failure is not None:
             breaker.failures = (*breaker.failures[1 - FAILURES_KEPT :], failure)
@@ -374,12 +375,15 @@ class Step:
         free = closed and breaker.override is NOT_FORCED
         if breaker.override is not NOT_FORCED or breaker.state is DISABLED:
             breaker.expires_ms = FOREVER_MS
-        elif not closed or breaker.streak:
+        elif not closed:
             breaker.expires_ms = max(now_ms + policy.forget_ms, breaker.probe_ms or 0, *breaker.leases.values())
+        elif breaker.streak:
+            breaker.expires_ms = now_ms + policy.forget_ms
         else:
             breaker.kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
             breaker.expires_ms = max(now_ms + breaker.kept_ms, breaker.hold_ms)
-        breaker.plain = free and breaker.hold_ms <= now_ms and share(breaker, policy, now_ms) == 1
+        grown = not policy.ramp_ms or share(breaker, policy, now_ms) == 1
+        breaker.plain = free and grown and breaker.hold_ms <= now_ms
         breaker.quick = self._quick() if breaker.plain and not breaker.streak else None
         breaker.shut = None
         if breaker.state is OPEN and breaker.override is NOT_FORCED and breaker.probe_ms is not None:

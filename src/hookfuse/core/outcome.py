@@ -71,6 +71,9 @@ Outcome.IGNORED = Outcome(Kind.IGNORED)
 Classify: TypeAlias = Callable[[Exception], Outcome]
 
 
+_new = tuple.__new__  # Half the time of calling a named tuple's class.
+
+
 class Failure(NamedTuple):
     """One failure as it is kept with its breaker: the error's class, its message (cut), and when."""
 
@@ -81,8 +84,8 @@ class Failure(NamedTuple):
     @classmethod
     def of(cls, error: BaseException | str | None, at: float) -> Failure:
         if isinstance(error, BaseException):
-            return cls(type(error).__qualname__, _cut(_text(error)), at)
-        return cls("failure", _cut(error or ""), at)
+            return _new(cls, (type(error).__qualname__, _cut(_text(error)), at))
+        return _new(cls, ("failure", _cut(error or ""), at))
 
 
 _OURS = frozenset(
@@ -92,17 +95,20 @@ _OURS = frozenset(
 )
 
 
+# As a tuple: `A | B` would be built anew for each error.
+_NEVER_THEIRS = (MemoryError, BreakerOpen)
+
+
 def classify_exception(error: Exception) -> Outcome:
     """FAILURE, unless the error is our own: out of descriptors or memory, no network, or refused by a breaker.
 
     Clients wrap such errors, so the causes are looked at too.
     """
-    if isinstance(error, MemoryError | BreakerOpen):
+    if isinstance(error, _NEVER_THEIRS):
         return Outcome.IGNORED
-    for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.errno in _OURS:
-            return Outcome.IGNORED
-    return Outcome.FAILURE
+    if error.__cause__ is error.__context__ is None and not isinstance(error, BaseExceptionGroup):
+        return Outcome.IGNORED if _is_ours(error) else Outcome.FAILURE
+    return Outcome.IGNORED if any(_is_ours(cause) for cause in _causes(error)) else Outcome.FAILURE
 
 
 def classify_status(status: int, retry_after: str | None = None, *, now: float) -> Outcome:
@@ -140,6 +146,10 @@ def _clamp_ms(seconds: float) -> int:
     if seconds >= HOLD_MAX_MS / 1000:
         return HOLD_MAX_MS
     return int(seconds * 1000 + 0.5) if seconds > HOLD_MIN_MS / 1000 else HOLD_MIN_MS
+
+
+def _is_ours(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _OURS
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

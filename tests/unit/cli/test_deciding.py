@@ -60,10 +60,10 @@ def test_actor(run: Run, workers: Workers) -> None:
     heard: list[Transition] = []
     with worker.subscribe(heard.append):
         worker.admit("ep")
-        worker._session.catch_up()
+        worker.catch_up()
         run("disable", "ep", "--reason", "gone")
         run("enable", "ep", "--actor", "bot")
-        worker._session.catch_up()
+        worker.catch_up()
     assert [(each.after, each.actor) for each in heard] == [(State.DISABLED, "alice"), (State.HALF_OPEN, "bot")]
 
 

@@ -12,7 +12,7 @@ import redis
 from rich.console import Console
 
 from hookfuse import Outcome, Streak
-from hookfuse.app import Fleet
+from hookfuse.app.fleet import Fleet
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.showing import print_breaker
 from tests.unit.cli.conftest import Run, Workers, fail

@@ -43,6 +43,11 @@ def ask(url: str, query: str) -> Any:
     return asyncio.run(fetch(url, query))
 
 
+def name_of(url: str) -> str:
+    """The database; a URL with a socket has more slashes behind it."""
+    return urlsplit(url).path[1:]
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with serving({"fsync": "on"}) as server:
@@ -67,10 +72,11 @@ def test_databases_are_dropped(postgres_server: str) -> None:
     async def scenario() -> None:
         with_database = empty_database(postgres_server)
         url = await asyncio.to_thread(with_database.__enter__)
+        count = f"SELECT count(*) FROM pg_database WHERE datname = '{name_of(url)}'"
         connection = await asyncpg.connect(url)
+        assert await fetch(postgres_server, count) == 1
         await asyncio.to_thread(with_database.__exit__, None, None, None)
-        name = url.rsplit("/", 1)[1]
-        assert await fetch(postgres_server, f"SELECT count(*) FROM pg_database WHERE datname = '{name}'") == 0
+        assert await fetch(postgres_server, count) == 0
         connection.terminate()
 
     asyncio.run(scenario())
@@ -80,7 +86,7 @@ def test_a_template_of_ones_own(postgres_server: str) -> None:
     """A database may be the copy of a prepared one."""
     with empty_database(postgres_server) as prepared:
         ask(prepared, "CREATE TABLE prepared ()")
-        with empty_database(postgres_server, template=prepared.rsplit("/", 1)[1]) as copy:
+        with empty_database(postgres_server, template=name_of(prepared)) as copy:
             assert ask(copy, "SELECT to_regclass('prepared')::text") == "prepared"
 
 

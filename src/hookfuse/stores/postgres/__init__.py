@@ -125,12 +125,12 @@ class PostgresStore:
         )
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
-        stale = await self._connections.alone(Duty.DELIVER, lambda db: settle.settle(db, settlements))
+        stale = await self._connections.together(Duty.DELIVER, lambda db: settle.settle(db, settlements))
         self._bell.ring_here()
         return stale
 
     async def defer(self, deferrals: Sequence[Deferral]) -> None:
-        await self._connections.alone(Duty.DELIVER, lambda db: settle.defer(db, deferrals))
+        await self._connections.together(Duty.DELIVER, lambda db: settle.defer(db, deferrals))
         self._bell.ring_here()
 
     async def unblock(self, endpoint_ids: Sequence[str]) -> None:

@@ -1,8 +1,9 @@
-"""Accepting a batch of messages: one statement, and a look at the keys of those that it did not store."""
+"""Accepting a batch of messages: a few statements, and a look at the keys of those that were not stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hookfuse.core.lanes import DAY_MS
@@ -15,6 +16,7 @@ _IDLE_ROUNDS = 5
 
 Key = tuple[str, str]
 Asked = tuple[int, NewMessage]
+FanOut = Mapping[int, Sequence[str]]
 
 
 async def accept(db: Connection, messages: Sequence[NewMessage]) -> list[Answer]:
@@ -38,19 +40,57 @@ class _Batch:
         self.answers: dict[int, Answer] = {}
 
     async def round(self, waiting: Sequence[Asked]) -> None:
-        """One statement stores what can be stored; a key stands for one message in it, the others find it taken."""
-        first = _first_of_each_key(waiting)
-        rows = await self._db.fetch(SQL["accept"], *_arrays(first), DAY_MS)
-        found = {first[row["n"] - 1][0]: row for row in rows}
-        unknown = {message.app_id for n, message in first if n not in found}
+        """Store what can be stored; a key stands for one message in a round, the others find it taken."""
+        routes = await self._db.fetch(SQL["accept_routes"], list({message.app_id for _, message in waiting}))
+        known = {row["app_id"] for row in routes}
         for n, message in waiting:
-            if message.app_id in unknown:
+            if message.app_id not in known:
                 self.answers[n] = Refused("unknown_application")
-            elif n in found and found[n]["stored"]:
-                self.answers[n] = Accepted(message.id, found[n]["now"], found[n]["deliveries"])
+        first = _first_of_each_key(each for each in waiting if each[0] not in self.answers)
+        if not first:
+            return
+        now = int(routes[0]["now"])
+        fan_out = _fan_out(routes, first)
+        keyed = await self._take_keys(first, fan_out, now)
+        await self._store([each for each in first if each[0] in keyed or _key(each[1]) is None], fan_out, now)
         left = [each for each in waiting if each[0] not in self.answers]
         if left:
-            await self._not_stored(left, {n for n, row in found.items() if row["keyed"]})
+            await self._not_stored(left, keyed)
+
+    async def _take_keys(self, first: Sequence[Asked], fan_out: FanOut, now: int) -> set[int]:
+        """Whose keys were free."""
+        asked = [(n, message) for n, message in first if message.idempotency_key is not None]
+        if not asked:
+            return set()
+        rows = await self._db.fetch(
+            SQL["accept_keys"],
+            [message.app_id for _, message in asked],
+            [message.idempotency_key for _, message in asked],
+            [message.fingerprint for _, message in asked],
+            [message.id for _, message in asked],
+            [len(fan_out[n]) for n, _ in asked],
+            now,
+            DAY_MS,
+        )
+        free = {row["message_id"] for row in rows}
+        return {n for n, message in asked if message.id in free}
+
+    async def _store(self, asked: Sequence[Asked], fan_out: FanOut, now: int) -> None:
+        rows = await self._db.fetch(SQL["accept_messages"], *_arrays(asked), now)
+        stored = {row["id"] for row in rows}
+        made = []
+        rung: dict[str, int] = {}
+        for n, message in asked:
+            if message.id not in stored:
+                continue
+            self.answers[n] = Accepted(message.id, now, len(fan_out[n]))
+            due = max(message.deliver_ms or now, now)
+            for endpoint_id in fan_out[n]:
+                made.append((message.id, endpoint_id, message.app_id, due))
+                rung[endpoint_id] = min(due, rung.get(endpoint_id, due))
+        if made:
+            await self._db.execute(SQL["accept_deliveries"], *map(list, zip(*made, strict=True)), now)
+            await self._db.execute(SQL["accept_bells"], list(rung), list(rung.values()))
 
     async def _not_stored(self, left: Sequence[Asked], keyed: set[int]) -> None:
         # A new statement sees what those have committed whom the first one waited for.
@@ -72,6 +112,23 @@ class _Batch:
             return {}
         rows = await self._db.fetch(SQL["accept_known_keys"], *_columns(keys))
         return {(row["app_id"], row["key"]): row for row in rows}
+
+
+def _fan_out(routes: Sequence[Any], asked: Sequence[Asked]) -> FanOut:
+    """The endpoints of each message. Matched here and not by a join, which Postgres does pair by pair."""
+    by_app: dict[str, list[Any]] = defaultdict(list)
+    for row in routes:
+        if row["endpoint_id"] is not None:
+            by_app[row["app_id"]].append((row["endpoint_id"], row["event_types"], row["channels"]))
+    return {
+        n: [
+            endpoint_id
+            for endpoint_id, event_types, channels in by_app[message.app_id]
+            if (event_types is None or message.event_type in event_types)
+            and (channels is None or not set(message.channels).isdisjoint(channels))
+        ]
+        for n, message in asked
+    }
 
 
 def _repeated(message: NewMessage, known: Any) -> Answer:
@@ -106,8 +163,6 @@ def _arrays(asked: Sequence[Asked]) -> tuple[list[Any], ...]:
         [_array_text(each.channels) for each in messages],
         [each.deliver_ms for each in messages],
         [each.payload for each in messages],
-        [each.idempotency_key for each in messages],
-        [each.fingerprint for each in messages],
     )
 
 

@@ -26,7 +26,7 @@ _LANES = {Queue.FRESH: "claim_fresh_lanes", Queue.LATE: "claim_late_lanes"}
 
 
 async def claim(db: Connection, limit: int, lease_ms: int, failing_limit: int) -> Claims:
-    bells = await ring_bells(db)
+    bells, now_ms = await ring_bells(db)
     round_ = _Round(db, limit, lease_ms, failing_limit)
     reserved = late_share(limit, round_.token)
     late = await round_.take(Queue.LATE, reserved)
@@ -35,17 +35,17 @@ async def claim(db: Connection, limit: int, lease_ms: int, failing_limit: int) -
         await round_.take(Queue.LATE, limit)
     claims = await round_.without_expunged()
     if claims or round_.lanes or bells == _BELLS:
-        return Claims(claims, 0)
-    return Claims((), await _next_wake(db, failing_limit > 0))
+        return Claims(claims, 0, now_ms)
+    return Claims((), await _next_wake(db, failing_limit > 0), now_ms)
 
 
-async def ring_bells(db: Connection) -> int:
-    """Tell lanes what was accepted for them; returns how many bells there were."""
+async def ring_bells(db: Connection) -> tuple[int, int]:
+    """Tell lanes what was accepted for them; returns how many bells there were, and the time."""
     row = await db.fetchrow(SQL["ring_bells"], _BELLS)
     if row["deleted"]:
         # Accepted while the endpoint was being deleted.
         await db.execute(SQL["cancel_waiting"], row["deleted"])
-    return int(row["bells"])
+    return int(row["bells"]), int(row["now"])
 
 
 class _Round:
@@ -136,6 +136,7 @@ def _claim(row: Any, lane: Any, token: int, in_flight: int) -> Claim:
         row["spent"],
         row["deaths"],
         in_flight,
+        lane["failing"],
     )
 
 

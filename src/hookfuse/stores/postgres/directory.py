@@ -32,6 +32,9 @@ async def application_of(db: Connection, id_or_uid: str) -> Application | None:
 
 async def change_application(db: Connection, id_: str, changes: Mapping[str, Any]) -> Application | None:
     await _write(db, "change_application", changes.get("uid"), id_, _changes(Application, changes))
+    if changes.keys() & {"policy", "retry"}:
+        # They stand behind those of its endpoints, which workers know by their version.
+        await db.execute(SQL["renew_endpoints"], id_)
     return await application_of(db, id_)
 
 

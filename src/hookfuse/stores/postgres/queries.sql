@@ -27,64 +27,41 @@ CREATE TABLE IF NOT EXISTS hookfuse.migrations (
 -- name: record_migration
 INSERT INTO hookfuse.migrations VALUES ($1, $2, hookfuse.now_ms());
 
--- name: accept
--- One statement for the whole batch. Keys and uids are taken in order, so that two batches cannot wait for one another.
-WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
-asked AS MATERIALIZED (
-    SELECT a.n, a.id, a.app_id, a.uid, a.event_type, a.channels::text[] AS channels, a.deliver_ms, a.payload, a.key,
-           a.fingerprint, moment.now, greatest(a.deliver_ms, moment.now) AS due_ms
-    FROM unnest(
-        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $8::text[], $9::bytea[]
-    ) WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, key, fingerprint, n)
-    JOIN hookfuse.applications AS p ON p.id = a.app_id AND p.deleted_ms IS NULL
-    CROSS JOIN moment
-),
-matched AS MATERIALIZED (
-    SELECT a.n, e.id AS endpoint_id
-    FROM asked AS a
-    JOIN hookfuse.endpoints AS e ON e.app_id = a.app_id AND e.stop & 8 = 0
-        AND (e.event_types IS NULL OR a.event_type = ANY (e.event_types))
-        AND (e.channels IS NULL OR e.channels && a.channels)
-),
-fan_out AS MATERIALIZED (SELECT n, count(*) AS deliveries FROM matched GROUP BY n),
-keyed AS (
-    INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
-    SELECT a.app_id, a.key, a.fingerprint, a.id, coalesce(f.deliveries, 0), a.now
-    FROM asked AS a LEFT JOIN fan_out AS f ON f.n = a.n
-    WHERE a.key IS NOT NULL
-    ORDER BY a.app_id, a.key
-    ON CONFLICT (app_id, key) DO UPDATE
-    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
-        created_ms = excluded.created_ms
-    WHERE k.created_ms <= excluded.created_ms - $10
-    RETURNING k.message_id
-),
-stored AS (
-    INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
-    SELECT a.id, a.app_id, a.uid, a.event_type, a.channels, a.deliver_ms, a.now, a.payload
-    FROM asked AS a
-    WHERE a.key IS NULL OR a.id IN (SELECT message_id FROM keyed)
-    ORDER BY a.app_id, a.uid, a.n
-    ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
-    RETURNING id
-),
-made AS MATERIALIZED (
-    SELECT a.id, m.endpoint_id, a.app_id, a.due_ms, a.now
-    FROM stored AS s JOIN asked AS a ON a.id = s.id JOIN matched AS m ON m.n = a.n
-),
-deliveries AS (
-    INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-    SELECT id, endpoint_id, app_id, 0, due_ms, due_ms, due_ms, now FROM made
-),
-bells AS (
-    INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, min(due_ms) FROM made GROUP BY endpoint_id
-)
-SELECT a.n, a.now, s.id IS NOT NULL AS stored, k.message_id IS NOT NULL AS keyed,
-       coalesce(f.deliveries, 0) AS deliveries
-FROM asked AS a
-LEFT JOIN stored AS s ON s.id = a.id
-LEFT JOIN keyed AS k ON k.message_id = a.id
-LEFT JOIN fan_out AS f ON f.n = a.n;
+-- name: accept_routes
+SELECT p.id AS app_id, e.id AS endpoint_id, e.event_types, e.channels, hookfuse.now_ms() AS now
+FROM hookfuse.applications AS p LEFT JOIN hookfuse.endpoints AS e ON e.app_id = p.id AND e.stop & 8 = 0
+WHERE p.id = ANY ($1::text[]) AND p.deleted_ms IS NULL;
+
+-- name: accept_keys
+-- In order, so that two batches cannot wait for one another. A key that is older than a day is anyone's again.
+INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
+SELECT a.app_id, a.key, a.fingerprint, a.id, a.deliveries, $6
+FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::integer[])
+     AS a (app_id, key, fingerprint, id, deliveries)
+ORDER BY a.app_id, a.key
+ON CONFLICT (app_id, key) DO UPDATE
+SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
+    created_ms = excluded.created_ms
+WHERE k.created_ms <= excluded.created_ms - $7
+RETURNING k.message_id;
+
+-- name: accept_messages
+-- In the order of uids, for the same reason.
+INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
+SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, $8, a.payload
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[])
+     WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, n)
+ORDER BY a.app_id, a.uid, a.n
+ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
+RETURNING id;
+
+-- name: accept_deliveries
+INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
+SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $5
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms);
+
+-- name: accept_bells
+INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT * FROM unnest($1::text[], $2::bigint[]);
 
 -- name: accept_known_keys
 SELECT k.app_id, k.key, k.fingerprint, k.message_id, k.deliveries, k.created_ms
@@ -116,7 +93,7 @@ woken AS (
     FROM locked AS k
     WHERE l.endpoint_id = k.endpoint_id AND (k.fresh_ms IS NULL OR k.fresh_ms > k.due_ms)
 )
-SELECT (SELECT count(*) FROM taken) AS bells,
+SELECT (SELECT count(*) FROM taken) AS bells, hookfuse.now_ms() AS now,
        ARRAY(SELECT endpoint_id FROM locked WHERE stop & 8 <> 0) AS deleted;
 
 -- name: claim_fresh_lanes
@@ -268,66 +245,46 @@ SELECT hookfuse.now_ms() AS now, least(
     )
 ) AS wake;
 
--- name: settle
+-- name: settle_lock
+-- In order, so that two of them cannot wait for one another.
+SELECT endpoint_id, stop, fifo, hookfuse.now_ms() AS now FROM hookfuse.lanes
+WHERE endpoint_id = ANY ($1::text[]) ORDER BY endpoint_id FOR UPDATE;
+
+-- name: settle_deliveries
 -- Ends, returns or gives back claims. One whose token is no longer that of the delivery changes nothing.
-WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
-locked AS MATERIALIZED (
-    SELECT endpoint_id, stop, fifo FROM hookfuse.lanes
-    WHERE endpoint_id = ANY ($2) ORDER BY endpoint_id FOR UPDATE
-),
-decided AS MATERIALIZED (
-    SELECT a.n, a.message_id, a.endpoint_id, a.token, a.made, a.spent, a.died, a.healthy, a.wait_ms, l.fifo, moment.now,
-           CASE WHEN a.state = 'pending' AND l.stop & 8 <> 0 THEN 'cancelled' ELSE a.state END AS state,
-           CASE WHEN a.state = 'pending' AND l.stop & 8 <> 0 THEN 'endpoint_deleted' ELSE a.reason END AS reason,
-           CASE WHEN a.state = 'pending' AND l.stop & 8 = 0 THEN moment.now + a.delay_ms END AS due_ms
-    FROM unnest(
-        $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],
-        $9::boolean[], $10::bigint[], $11::bigint[]
-    ) WITH ORDINALITY AS a
-        (message_id, endpoint_id, token, state, reason, made, spent, died, healthy, delay_ms, wait_ms, n)
-    JOIN locked AS l ON l.endpoint_id = a.endpoint_id
-    CROSS JOIN moment
-),
-settled AS (
-    UPDATE hookfuse.deliveries AS d
-    SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
-        attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
-        queue = CASE WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR d.attempts + x.made = 0 THEN 0 ELSE 1 END,
-        place = CASE WHEN x.fifo AND x.due_ms IS NOT NULL THEN d.first_ms ELSE x.due_ms END,
-        ended_ms = CASE WHEN x.due_ms IS NULL THEN x.now END
-    FROM decided AS x
-    WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token
-    RETURNING x.n, d.message_id, d.endpoint_id, d.app_id, d.queue, d.due_ms, x.healthy,
-              x.now + nullif(x.wait_ms, 0) AS blocked_ms
-),
-recorded AS (
-    INSERT INTO hookfuse.attempts (
-        message_id, id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, manual, detail, response
-    )
-    SELECT s.message_id, t.id, s.endpoint_id, s.app_id, t.number, t.at_ms, t.status, t.trouble, t.latency_ms, t.manual,
-           t.detail, t.response
-    FROM unnest(
-        $12::integer[], $13::text[], $14::integer[], $15::bigint[], $16::integer[], $17::text[], $18::bigint[],
-        $19::boolean[], $20::text[], $21::bytea[]
-    ) AS t (n, id, number, at_ms, status, trouble, latency_ms, manual, detail, response)
-    JOIN settled AS s ON s.n = t.n
-),
-freed AS (
-    UPDATE hookfuse.lanes AS l
-    SET in_flight = greatest(l.in_flight - t.done, 0),
-        failing = CASE WHEN t.bad > 0 THEN true WHEN t.good > 0 THEN false ELSE l.failing END,
-        width = CASE WHEN t.bad > 0 THEN greatest(l.width / 2, 1) ELSE least(l.width + t.good, l.cap) END,
-        fresh_ms = least(l.fresh_ms, t.fresh_ms), late_ms = least(l.late_ms, t.late_ms),
-        blocked_ms = coalesce(t.blocked_ms, l.blocked_ms)
-    FROM (
-        SELECT endpoint_id, count(*)::integer AS done, count(*) FILTER (WHERE healthy)::integer AS good,
-               count(*) FILTER (WHERE NOT healthy)::integer AS bad, min(due_ms) FILTER (WHERE queue = 0) AS fresh_ms,
-               min(due_ms) FILTER (WHERE queue = 1) AS late_ms, max(blocked_ms) AS blocked_ms
-        FROM settled GROUP BY endpoint_id
-    ) AS t
-    WHERE l.endpoint_id = t.endpoint_id
+UPDATE hookfuse.deliveries AS d
+SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
+    attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
+    queue = CASE WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR d.attempts + x.made = 0 THEN 0 ELSE 1 END,
+    place = CASE WHEN x.fifo AND x.due_ms IS NOT NULL THEN d.first_ms ELSE x.due_ms END,
+    ended_ms = CASE WHEN x.due_ms IS NULL THEN $11::bigint END
+FROM unnest(
+    $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],
+    $9::boolean[], $10::bigint[]
+) WITH ORDINALITY AS x (message_id, endpoint_id, token, state, reason, made, spent, died, fifo, due_ms, n)
+WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token
+RETURNING x.n::integer, d.queue;
+
+-- name: settle_attempts
+INSERT INTO hookfuse.attempts (
+    message_id, id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, manual, detail, response
 )
-SELECT n FROM settled;
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::bigint[], $7::integer[], $8::text[],
+    $9::bigint[], $10::boolean[], $11::text[], $12::bytea[]
+);
+
+-- name: settle_lanes
+UPDATE hookfuse.lanes AS l
+SET in_flight = greatest(l.in_flight - t.done, 0),
+    failing = CASE WHEN t.bad > 0 THEN true WHEN t.good > 0 THEN false ELSE l.failing END,
+    width = CASE WHEN t.bad > 0 THEN greatest(l.width / 2, 1) ELSE least(l.width + t.good, l.cap) END,
+    fresh_ms = least(l.fresh_ms, t.fresh_ms), late_ms = least(l.late_ms, t.late_ms),
+    blocked_ms = coalesce(t.blocked_ms, l.blocked_ms)
+FROM unnest(
+    $1::text[], $2::integer[], $3::integer[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[]
+) AS t (endpoint_id, done, good, bad, fresh_ms, late_ms, blocked_ms)
+WHERE l.endpoint_id = t.endpoint_id;
 
 -- name: unblock_lanes
 WITH locked AS MATERIALIZED (
@@ -587,3 +544,6 @@ UPDATE hookfuse.messages SET payload = NULL WHERE id = $1 AND app_id = $2 RETURN
 UPDATE hookfuse.deliveries
 SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(), reason = 'expunged'
 WHERE message_id = $1 AND queue IN (0, 1);
+
+-- name: renew_endpoints
+UPDATE hookfuse.endpoints SET version = version + 1 WHERE app_id = $1;

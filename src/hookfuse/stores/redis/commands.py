@@ -16,6 +16,9 @@ from hookfuse.core.window import Counts
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.stores.redis.wire import Arg, PolicyTexts, report_args
 
+_KEYS_PER_PAGE = 200
+"""A script holds up its server for as long as it runs."""
+
 
 class Command(NamedTuple):
     """One verb for one key; `args` are those of its script, and of its place in a batch."""
@@ -74,6 +77,24 @@ class Commands:
 
     def inspect(self, key: str) -> Call:
         return Call("inspect", [self.keys.breaker(self.keys.shard(key), key)], ())
+
+    def pages(self, names: Iterable[str]) -> Iterator[tuple[Call, list[str]]]:
+        """The calls that read many breakers, and which each of them reads."""
+        for shard, page in self._paged(names):
+            yield Call("list", [self.keys.breaker(shard, name) for name in page], ()), page
+
+    def prunes(self, names: Iterable[str]) -> Iterator[Call]:
+        """The calls that take out of the indexes what is past its time."""
+        for shard, page in self._paged(names):
+            yield Call("prune", [self.keys.index(shard), *(self.keys.breaker(shard, name) for name in page)], ())
+
+    def _paged(self, names: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+        by_shard: dict[int, list[str]] = {}
+        for name in names:
+            by_shard.setdefault(self.keys.shard(name), []).append(name)
+        for shard, group in by_shard.items():
+            for at in range(0, len(group), _KEYS_PER_PAGE):
+                yield shard, group[at : at + _KEYS_PER_PAGE]
 
     def pulse(self) -> Call:
         return Call("pulse", [self.keys.meta], ())

@@ -1,12 +1,11 @@
-"""How a store reaches Redis: a URL or a client becomes settings, settings become clients, errors become ours."""
+"""How a server is dialled: settings become clients, the driver's errors become ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
@@ -14,66 +13,36 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from hookfuse.errors import InvalidInput, StoreError, StoreUnavailable, shown
-from hookfuse.stores.redis.keys import Keys
-from hookfuse.stores.redis.scripts import Includes
-
-_SCHEMES = ("redis", "rediss", "unix")
-_OURS = frozenset(
-    {"retry", "retry_on_error", "retry_on_timeout", "socket_timeout", "socket_connect_timeout", "decode_responses"}
-)
+from hookfuse.errors import StoreError, StoreUnavailable
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that a session needs to begin."""
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server: its URL, or the connection settings and the class name of a client that was handed in."""
 
-    keys: Keys
-    deadline: float
     url: str | None
-    given: dict[str, Any]
-    connection: str
-    includes: Includes = ()
-    server_clock: Callable[[], float] | None = None
+    given: dict[str, Any] = field(default_factory=dict)
+    connection: str = "Connection"
 
-    def client(self, *, wait: float = 0.0) -> redis.Redis:
-        """A client of its own; `wait` is how long the server may keep a blocking read on top of the deadline."""
-        options = {**self._options(wait), "retry": Retry(NoBackoff(), 0)}
+    def client(self, deadline: float, *, wait: float = 0.0) -> redis.Redis:
+        """A client of its own; `wait` is how long the server may keep a read on top of the deadline."""
+        options = {**_options(deadline, wait), "retry": Retry(NoBackoff(), 0)}
         if self.url is not None:
             return redis.Redis.from_url(self.url, **options)
         kind = getattr(redis, self.connection)
         return redis.Redis(connection_pool=redis.ConnectionPool(connection_class=kind, **self.given, **options))
 
-    def async_client(self, *, wait: float = 0.0) -> redis.asyncio.Redis:
-        options = {**self._options(wait), "retry": AsyncRetry(NoBackoff(), 0)}
+    def async_client(self, deadline: float, *, wait: float = 0.0) -> redis.asyncio.Redis:
+        options = {**_options(deadline, wait), "retry": AsyncRetry(NoBackoff(), 0)}
         if self.url is not None:
             return redis.asyncio.Redis.from_url(self.url, **options)
         kind = getattr(redis.asyncio, self.connection)
         pool = redis.asyncio.ConnectionPool(connection_class=kind, **self.given, **options)
         return redis.asyncio.Redis(connection_pool=pool)
 
-    def _options(self, wait: float) -> dict[str, Any]:
-        return {
-            "socket_timeout": self.deadline + wait,
-            "socket_connect_timeout": self.deadline,
-            "decode_responses": False,
-        }
 
-
-def read_target(target: object) -> tuple[str | None, dict[str, Any], str]:
-    """A URL, or the connection settings and class name of a client."""
-    if isinstance(target, str):
-        if urlsplit(target).scheme not in _SCHEMES:
-            # Without the URL itself: it may hold a password.
-            raise InvalidInput("A Redis URL begins with redis://, rediss:// or unix://, and this one does not.")
-        return target, {}, "Connection"
-    if isinstance(target, redis.Redis | redis.asyncio.Redis):
-        pool = target.connection_pool
-        kept = {name: value for name, value in pool.connection_kwargs.items() if name not in _OURS}
-        return None, kept, pool.connection_class.__name__
-    raise InvalidInput(
-        f"RedisStore takes a URL such as redis://localhost:6379/0 or a redis client, got {shown(target)}."
-    )
+def _options(deadline: float, wait: float) -> dict[str, Any]:
+    return {"socket_timeout": deadline + wait, "socket_connect_timeout": deadline, "decode_responses": False}
 
 
 @contextmanager
@@ -83,6 +52,10 @@ def translated(doing: str) -> Iterator[None]:
         yield
     except (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError) as error:
         raise StoreError(f"Redis refused the user or password while {doing}: {_text(error)}.") from error
+    except redis.exceptions.MovedError as error:
+        raise StoreError(
+            f"This Redis is part of a cluster, found while {doing}; say so with redis+cluster:// in its URL."
+        ) from error
     except (
         redis.exceptions.ConnectionError,
         redis.exceptions.TimeoutError,

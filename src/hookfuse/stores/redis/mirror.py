@@ -12,11 +12,13 @@ ahead of the stream; `_ahead` remembers them until it has caught up.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from zlib import crc32
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.bounds import milliseconds
+from hookfuse.core.keys import KEY_BYTES
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import CLOSED, DISABLED, FORCED_CLOSED, FORCED_OPEN, NOT_FORCED, OPEN, explain, ramp_share
 from hookfuse.stores.redis.keys import Keys
@@ -35,35 +37,47 @@ class Mirror:
         self._entries: dict[str, News] = {}
         self._ahead: dict[str, int] = {}
         self._offset = 0.0
-        self._fresh_until = 0.0
+        self._fresh_until = [0.0] * keys.shards
         self._changing = threading.Lock()
         self.positions = [0] * keys.shards
 
     @property
     def fresh(self) -> bool:
-        return time.monotonic() < self._fresh_until
+        """Whether it may answer for all shards."""
+        return monotonic() < min(self._fresh_until)
 
-    def heard(self, now_ms: int | None = None) -> None:
-        """The store has been heard of, and says what time it is."""
-        now = time.monotonic()
-        self._fresh_until = now + self._max_staleness
+    def fresh_for(self, key: str) -> bool:
+        """Whether it may answer for this key: where one server of several is away, the others' shards are fresh."""
+        return monotonic() < self._fresh_until[self._keys.shard(key)]
+
+    def heard(self, now_ms: int | None = None, shards: Iterable[int] | None = None) -> None:
+        """These shards (None: all) have been heard of, and the store says what time it is."""
+        now = monotonic()
+        self._trust(shards, now + self._max_staleness)
         if now_ms is not None:
             self._offset = now_ms / 1000 - now
 
     def _estimate(self) -> float:
         # Monotonic time and an offset taken from replies: this machine's own clock may be wrong.
-        return time.monotonic() + self._offset
+        return monotonic() + self._offset
 
-    def distrust(self) -> None:
-        """Answer nothing until the store has been heard of again."""
-        self._fresh_until = 0.0
+    def distrust(self, shards: Iterable[int] | None = None) -> None:
+        """Answer nothing for these shards (None: all) until they have been heard of again."""
+        self._trust(shards, 0.0)
 
-    def load(self, positions: list[int], entries: Iterable[News]) -> None:
-        """Start anew from the indexes, which were read after the positions."""
+    def _trust(self, shards: Iterable[int] | None, until: float) -> None:
+        for shard in range(self._keys.shards) if shards is None else shards:
+            self._fresh_until[shard] = until
+
+    def load(self, positions: Mapping[int, int], entries: Iterable[News]) -> None:
+        """Start these shards anew from their indexes, which were read after the positions."""
+        shard = self._keys.shard
         with self._changing:
-            self.positions = positions
-            self._entries = {news.key: news for news in entries}
-            self._ahead = {}
+            for loaded, position in positions.items():
+                self.positions[loaded] = position
+            kept = {key: news for key, news in self._entries.items() if shard(key) not in positions}
+            self._entries = kept | {news.key: news for news in entries}
+            self._ahead = {key: ahead for key, ahead in self._ahead.items() if shard(key) not in positions}
 
     def follow(self, shard: int, generation: int, news: News) -> bool:
         """Apply an event of a shard's stream; False if it is an old one."""
@@ -97,13 +111,20 @@ class Mirror:
         return max(position, self._ahead.get(key, 0)) if self._ahead else position
 
     def healthy(self, key: str) -> int | None:
-        if time.monotonic() >= self._fresh_until or key in self._entries:
+        # Runs before every call, so `fresh_for` and `generation` are written out.
+        try:
+            name = key.encode()
+        except (AttributeError, UnicodeEncodeError):
             return None
-        return self.generation(key)
+        shard = crc32(name) % self._keys.shards
+        if not name or len(name) > KEY_BYTES or monotonic() >= self._fresh_until[shard] or key in self._entries:
+            return None
+        position = self.positions[shard]
+        return max(position, self._ahead.get(key, 0)) if self._ahead else position
 
     def answer(self, key: str, policy: Policy) -> Admission | None:
         """The answer, if this process may give it; None: ask the store."""
-        return self._answer(key, policy) if self.fresh else None
+        return self._answer(key, policy) if self.fresh_for(key) else None
 
     def last_known(self, key: str, policy: Policy) -> Admission:
         """The answer by what was last heard, however long ago; a probe that is due is refused until now."""

@@ -21,15 +21,22 @@ Includes = tuple[tuple[str, str], ...]
 """Includes to use instead of the files of that name: tests swap the clock, or break a rule on purpose."""
 
 
+def ringing(swapped: Includes) -> Includes:
+    """The same includes, and scripts that ring the bells of a cluster's shards."""
+    return (*swapped, ("bell", _read("bell_cluster")))
+
+
 @cache
 def script(name: str, swapped: Includes = ()) -> Script:
     """A verb's script with its includes in place of the line that names them."""
     texts = dict(swapped)
 
     def read(part: str) -> str:
-        if part in texts:
-            return texts[part]
-        return (files(__package__) / "lua" / f"{part}.lua").read_text("utf-8")
+        return texts[part] if part in texts else _read(part)
 
     source = _INCLUDE.sub(lambda line: "\n".join(read(part) for part in line[1].split()), read(name))
     return Script(name, source, sha1(source.encode()).hexdigest())
+
+
+def _read(name: str) -> str:
+    return (files(__package__) / "lua" / f"{name}.lua").read_text("utf-8")

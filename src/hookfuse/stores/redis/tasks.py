@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
-
-import redis
-import redis.asyncio
 
 from hookfuse.core.admission import Admission
 from hookfuse.core.outcome import Outcome
@@ -16,19 +13,10 @@ from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
-from hookfuse.stores.redis.commands import Call, Command
-from hookfuse.stores.redis.connect import Settings, translated
-from hookfuse.stores.redis.scripts import script
-from hookfuse.stores.redis.tail import (
-    BLOCK_MS,
-    FLUSH_SECONDS,
-    RETRY_SECONDS,
-    Follower,
-    LostData,
-    Raw,
-    check_meta,
-    next_pause,
-)
+from hookfuse.stores.redis.commands import Command
+from hookfuse.stores.redis.link import open_async_link
+from hookfuse.stores.redis.tail import FLUSH_SECONDS, RETRY_SECONDS, LostData, check_meta, next_pause
+from hookfuse.stores.redis.target import Settings
 from hookfuse.stores.redis.verbs import Verb, Verbs
 from hookfuse.stores.redis.wire import Reply, read_reply
 from hookfuse.telemetry import Observer
@@ -46,9 +34,9 @@ class TaskSession:
         self._settings = settings
         self._verbs = Verbs(settings.keys, strict=strict, server_clock=settings.server_clock)
         self.timer = self._verbs.timer
-        self._client = settings.async_client()
-        self._reader = settings.async_client(wait=BLOCK_MS / 1000)
+        self._link = open_async_link(settings)
         self._checked = False
+        self._checking: asyncio.Future[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._flushing: asyncio.TimerHandle | None = None
         self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
@@ -58,8 +46,10 @@ class TaskSession:
         self._pause = FLUSH_SECONDS
         self._running: set[asyncio.Task[None]] = set()
 
-    def healthy(self, key: str) -> int | None:
-        return None if self._verbs.strict else self._verbs.mirror.healthy(key)
+    @property
+    def healthy(self) -> Callable[[str], int | None]:
+        # The mirror's own method: callers bind it once, and save a frame per call.
+        return _unsure if self._verbs.strict else self._verbs.mirror.healthy
 
     def refusal(self, key: str, policy: Policy) -> BreakerOpen | None:
         if self._verbs.strict:
@@ -71,6 +61,13 @@ class TaskSession:
         return self._verbs.mirror.last_known(key, policy)
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
+        outbox = self._verbs.outbox
+        run = outbox.open.get(key)
+        if run is not None and run.policy is policy and run.generation == generation:
+            # What `add` would do, less a frame; where a run is open, a flush is already to come.
+            run.times += 1
+            run.latency_ms += (self.timer() - started) * 1000
+            return
         self._buffer(key, policy, generation, (self.timer() - started) * 1000)
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
@@ -112,18 +109,14 @@ class TaskSession:
     async def inspect(self, key: str, policy: Policy) -> Snapshot:
         await self._start()
         await self.flush()
-        return self._verbs.read_snapshot(key, policy, await self._run(self._verbs.commands.inspect(key)))
+        return self._verbs.read_snapshot(key, policy, await self._link.run(self._verbs.commands.inspect(key)))
 
     async def unhealthy(self, policy_for: Callable[[str], Policy]) -> AsyncIterator[Snapshot]:
         await self._start()
-        for shard in range(self._settings.keys.shards):
-            with translated("listing breakers"):
-                keys: list[Any] = list(await self._client.hkeys(self._settings.keys.index(shard)))
-            for key in keys:
-                name = key.decode()
-                found = await self.inspect(name, policy_for(name))
-                if not found.healthy:
-                    yield found
+        await self.flush()
+        for call, names in self._verbs.pages(await self._link.ask(self._verbs.ask_names())):
+            for found in self._verbs.read_page(names, await self._link.run(call), policy_for):
+                yield found
 
     async def flush(self) -> None:
         """Tell the store what is buffered, now."""
@@ -141,11 +134,8 @@ class TaskSession:
             # A few shards at a time: the loop has other things to do, failures among them.
             for at in range(0, len(calls), _SHARDS_AT_ONCE):
                 some = calls[at : at + _SHARDS_AT_ONCE]
-                for call, result in zip(some, await self._run_all(some), strict=True):
-                    if isinstance(result, StoreError):
-                        raise result
-                    for command, reply in zip(call.commands, result, strict=True):
-                        self._verbs.learn(read_reply(command.key, reply))
+                for call, result in zip(some, await self._link.run_all(some), strict=True):
+                    self._verbs.told(call, result)
         finally:
             self._flight = None
             self._flown = frozenset()
@@ -154,12 +144,7 @@ class TaskSession:
         """Wait until this process has heard of everything that happened so far."""
         await self._start()
         await self.flush()
-        keys = self._settings.keys
-        with translated("reading the streams"):
-            pipe = self._client.pipeline(transaction=False)
-            for shard in range(keys.shards):
-                pipe.xrevrange(keys.stream(shard), count=1)
-            tops = await pipe.execute()
+        tops = await self._link.ask(self._verbs.ask_tops())
         deadline = time.monotonic() + seconds
         while not self._verbs.has_reached(tops):
             if time.monotonic() > deadline:
@@ -178,15 +163,24 @@ class TaskSession:
                 # Again and again, because a cancel can get lost in the driver.
                 self._following.cancel()
                 await asyncio.wait([self._following], timeout=0.05)
-            await asyncio.gather(*self._running, return_exceptions=True)
-            for client in (self._client, self._reader):
-                await client.connection_pool.disconnect()
+            checking = [self._checking] if self._checking is not None else []
+            await asyncio.gather(*self._running, *checking, return_exceptions=True)
+            await self._link.close()
 
     async def _start(self) -> None:
         if not self._checked:
-            await self._talk(self._client, check_meta(self._verbs))
-            self._checked = True
+            if self._checking is None:
+                self._checking = asyncio.ensure_future(self._check())
+            await asyncio.shield(self._checking)
         self._follow_soon()
+
+    async def _check(self) -> None:
+        """Once for all who begin together."""
+        try:
+            await self._talk(self._link.ask, check_meta(self._verbs))
+            self._checked = True
+        finally:
+            self._checking = None
 
     def _follow_soon(self) -> None:
         if self._following is None:
@@ -228,7 +222,7 @@ class TaskSession:
         """Put commands to those of the same tick; force and evaluate go alone."""
         if any(command.verb not in _BATCHED for command in commands):
             made = self._verbs.commands
-            return [read_reply(each.key, await self._run(made.alone(each))) for each in commands]
+            return [read_reply(each.key, await self._link.run(made.alone(each))) for each in commands]
         loop = asyncio.get_running_loop()
         if not self._asked and not self._asking:
             loop.call_soon(self._ask_soon)
@@ -260,7 +254,7 @@ class TaskSession:
         waiting = {id(command): future for command, future in asked}
         calls = list(self._verbs.commands.batches([command for command, _ in asked]))
         try:
-            results = await self._run_all(calls)
+            results = await self._link.run_all(calls)
         except StoreError as lost:
             for future in waiting.values():
                 _fail(future, lost)
@@ -278,61 +272,29 @@ class TaskSession:
                     future.set_result(reply)
         return None
 
-    async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
-        """What each call returned, or the error that it alone had."""
-        known = script("batch", self._settings.includes)
-        with translated("running a batch"):
-            async with asyncio.timeout(self._settings.deadline):
-                pipe = self._client.pipeline(transaction=False)
-                for call in calls:
-                    pipe.evalsha(known.sha, len(call.keys), *call.keys, *call.args)
-                results = await pipe.execute(raise_on_error=False)
-        for place, call in enumerate(calls):
-            try:
-                with translated("running a batch"):
-                    if isinstance(results[place], redis.exceptions.NoScriptError):
-                        results[place] = await self._run(call)
-                    elif isinstance(results[place], Exception):
-                        raise results[place]
-            except StoreError as error:
-                results[place] = error
-        return results
-
-    async def _run(self, call: Call) -> Any:
-        known = script(call.script, self._settings.includes)
-        arguments: list[Any] = [len(call.keys), *call.keys, *call.args]
-        with translated(f"running {call.script}"):
-            async with asyncio.timeout(self._settings.deadline):
-                try:
-                    return await self._client.evalsha(known.sha, *arguments)
-                except redis.exceptions.NoScriptError:
-                    # Sending the source runs it at once, so no flush of the scripts can come between.
-                    return await self._client.eval(known.source, *arguments)
-
-    async def _talk(self, client: redis.asyncio.Redis, talk: Any) -> None:
-        """Carry raw commands and replies until the talk ends."""
+    async def _talk(self, carry: Callable[[Any], Awaitable[Any]], talk: Any) -> None:
+        """Carry what the talk asks for, and the replies, until it ends."""
         try:
-            requests: list[Raw] = next(talk)
+            step = next(talk)
             while True:
-                with translated("following the streams"):
-                    pipe = client.pipeline(transaction=False)
-                    for request in requests:
-                        pipe.execute_command(*request)
-                    replies = await pipe.execute()
-                requests = talk.send(replies)
+                step = talk.send(await carry(step))
         except StopIteration:
             return
 
     async def _follow(self) -> None:
-        follower = Follower(self._verbs, self._settings.includes)
+        follower = self._link.follower(self._verbs)
         while True:
             try:
-                await self._talk(self._reader, follower.follow())
+                await self._talk(self._link.listen, follower.follow())
             except LostData:
                 follower.lose()
             except StoreError:
                 self._verbs.mirror.distrust()
                 await asyncio.sleep(RETRY_SECONDS)
+
+
+def _unsure(key: str) -> None:
+    """Strict: no key is known to be healthy."""
 
 
 def _fail(future: asyncio.Future[Reply], error: StoreError) -> None:

@@ -10,27 +10,16 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import redis
-
 from hookfuse.core.admission import Admission
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
-from hookfuse.stores.redis.commands import Call, Command
-from hookfuse.stores.redis.connect import Settings, translated
-from hookfuse.stores.redis.scripts import script
-from hookfuse.stores.redis.tail import (
-    BLOCK_MS,
-    FLUSH_SECONDS,
-    RETRY_SECONDS,
-    Follower,
-    LostData,
-    Raw,
-    check_meta,
-    next_pause,
-)
+from hookfuse.stores.redis.commands import Command
+from hookfuse.stores.redis.link import open_link
+from hookfuse.stores.redis.tail import FLUSH_SECONDS, RETRY_SECONDS, LostData, check_meta, next_pause
+from hookfuse.stores.redis.target import Settings
 from hookfuse.stores.redis.verbs import Verb, Verbs
 from hookfuse.stores.redis.wire import Reply, read_reply
 from hookfuse.telemetry import Observer
@@ -47,8 +36,7 @@ class ThreadSession:
         self._settings = settings
         self._verbs = Verbs(settings.keys, strict=strict, server_clock=settings.server_clock)
         self.timer = self._verbs.timer
-        self._client = settings.client()
-        self._reader = settings.client(wait=BLOCK_MS / 1000)
+        self._link = open_link(settings)
         self._checked = False
         self._prepare()
         _sessions.add(self)
@@ -128,18 +116,13 @@ class ThreadSession:
     def inspect(self, key: str, policy: Policy) -> Snapshot:
         self._start()
         self.flush()
-        return self._verbs.read_snapshot(key, policy, self._run(self._verbs.commands.inspect(key)))
+        return self._verbs.read_snapshot(key, policy, self._link.run(self._verbs.commands.inspect(key)))
 
     def unhealthy(self, policy_for: Callable[[str], Policy]) -> Iterator[Snapshot]:
         self._start()
-        for shard in range(self._settings.keys.shards):
-            with translated("listing breakers"):
-                keys: list[Any] = list(self._client.hkeys(self._settings.keys.index(shard)))
-            for key in keys:
-                name = key.decode()
-                found = self.inspect(name, policy_for(name))
-                if not found.healthy:
-                    yield found
+        self.flush()
+        for call, names in self._verbs.pages(self._link.ask(self._verbs.ask_names())):
+            yield from self._verbs.read_page(names, self._link.run(call), policy_for)
 
     def flush(self) -> None:
         """Tell the store what is buffered, now."""
@@ -149,7 +132,7 @@ class ThreadSession:
                 self._flown = frozenset(command.key for command in waiting)
             try:
                 if waiting:
-                    self._send(waiting)
+                    self._tell(waiting)
             finally:
                 self._flown = frozenset()
 
@@ -157,12 +140,7 @@ class ThreadSession:
         """Wait until this process has heard of everything that happened so far."""
         self._start()
         self.flush()
-        keys = self._settings.keys
-        with translated("reading the streams"):
-            pipe = self._client.pipeline(transaction=False)
-            for shard in range(keys.shards):
-                pipe.xrevrange(keys.stream(shard), count=1)
-            tops = pipe.execute()
+        tops = self._link.ask(self._verbs.ask_tops())
         deadline = time.monotonic() + seconds
         while not self._verbs.has_reached(tops):
             if time.monotonic() > deadline:
@@ -177,11 +155,10 @@ class ThreadSession:
         finally:
             self._closing.set()
             self._wake.set()
-            self._reader.connection_pool.disconnect()
+            self._link.hang_up()
             for thread in self._threads:
                 thread.join(timeout=5)
-            for client in (self._client, self._reader):
-                client.connection_pool.disconnect()
+            self._link.close()
 
     def _start(self) -> None:
         if self._threads:
@@ -199,7 +176,7 @@ class ThreadSession:
 
     def _check(self) -> None:
         if not self._checked:
-            self._talk(self._client, check_meta(self._verbs))
+            self._talk(self._link.ask, check_meta(self._verbs))
             self._checked = True
 
     def _drive(self, verb: Verb[T]) -> T:
@@ -212,45 +189,33 @@ class ThreadSession:
             return result
 
     def _send(self, commands: Sequence[Command]) -> list[Reply]:
+        """Run commands of one key."""
         made = self._verbs.commands
-        if len(commands) == 1 and commands[0].verb != "oks":
-            return [read_reply(commands[0].key, self._run(made.alone(commands[0])))]
-        replies: dict[int, Reply] = {}
-        for call in made.batches(commands):
-            for command, reply in zip(call.commands, self._run(call), strict=True):
-                replies[id(command)] = read_reply(command.key, reply)
-        for reply in replies.values():
-            self._verbs.learn(reply)
-        return [replies[id(command)] for command in commands]
+        if len(commands) == 1:
+            return [read_reply(commands[0].key, self._link.run(made.alone(commands[0])))]
+        (call,) = made.batches(commands)
+        return self._verbs.learn_all(call, self._link.run(call))
 
-    def _run(self, call: Call) -> Any:
-        known = script(call.script, self._settings.includes)
-        with translated(f"running {call.script}"):
-            try:
-                return self._client.evalsha(known.sha, len(call.keys), *call.keys, *call.args)
-            except redis.exceptions.NoScriptError:
-                # Sending the source runs it at once, so no flush of the scripts can come between.
-                return self._client.eval(known.source, len(call.keys), *call.keys, *call.args)
+    def _tell(self, waiting: Sequence[Command]) -> None:
+        """Run buffered successes of any keys."""
+        calls = list(self._verbs.commands.batches(waiting))
+        for call, result in zip(calls, self._link.run_all(calls), strict=True):
+            self._verbs.told(call, result)
 
-    def _talk(self, client: redis.Redis, talk: Any) -> None:
-        """Carry raw commands and replies until the talk ends."""
+    def _talk(self, carry: Callable[[Any], Any], talk: Any) -> None:
+        """Carry what the talk asks for, and the replies, until it ends."""
         try:
-            requests: list[Raw] = next(talk)
+            step = next(talk)
             while not self._closing.is_set():
-                with translated("following the streams"):
-                    pipe = client.pipeline(transaction=False)
-                    for request in requests:
-                        pipe.execute_command(*request)  # type: ignore[no-untyped-call]
-                    replies = pipe.execute()
-                requests = talk.send(replies)
+                step = talk.send(carry(step))
         except StopIteration:
             return
 
     def _read(self) -> None:
-        follower = Follower(self._verbs, self._settings.includes)
+        follower = self._link.follower(self._verbs)
         while not self._closing.is_set():
             try:
-                self._talk(self._reader, follower.follow())
+                self._talk(self._link.listen, follower.follow())
             except LostData:
                 follower.lose()
             except StoreError:
@@ -280,8 +245,7 @@ class ThreadSession:
     def _after_fork_in_child(self) -> None:
         """A child drops what its parent has buffered, and begins its own threads when it is first used."""
         self._verbs = Verbs(self._settings.keys, strict=self._verbs.strict, server_clock=self._settings.server_clock)
-        self._client = self._settings.client()
-        self._reader = self._settings.client(wait=BLOCK_MS / 1000)
+        self._link = open_link(self._settings)
         self._prepare()
 
 

@@ -7,7 +7,7 @@ only carries the commands to Redis and the replies back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from hookfuse.core.admission import Admission
@@ -15,11 +15,12 @@ from hookfuse.core.outcome import Kind, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition, snapshot
 from hookfuse.core.window import Counts
-from hookfuse.stores.redis.commands import Command, Commands
+from hookfuse.errors import StoreError
+from hookfuse.stores.redis.commands import Call, Command, Commands
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.stores.redis.mirror import Mirror
 from hookfuse.stores.redis.outbox import Outbox
-from hookfuse.stores.redis.wire import Reply, read_admission, read_breaker, read_event, read_news
+from hookfuse.stores.redis.wire import Reply, read_admission, read_breaker, read_event, read_news, read_reply
 from hookfuse.telemetry import Announcer
 
 T = TypeVar("T")
@@ -90,6 +91,23 @@ class Verbs:
         now_ms = int(reply[0])
         return snapshot(read_breaker(key, reply[1], now_ms, policy), policy, now_ms)
 
+    def ask_names(self) -> list[tuple[Any, ...]]:
+        """The commands that read which breakers are listed."""
+        return [("HKEYS", self.keys.index(shard)) for shard in range(self.keys.shards)]
+
+    def pages(self, names: Sequence[Sequence[bytes]]) -> Iterator[tuple[Call, list[str]]]:
+        return self.commands.pages(name.decode() for shard in names for name in shard)
+
+    def read_page(
+        self, names: Sequence[str], reply: Sequence[Any], policy_for: Callable[[str], Policy]
+    ) -> Iterator[Snapshot]:
+        """The breakers of a page that are not plainly closed."""
+        now_ms, *hashes = reply
+        for name, hash_ in zip(names, hashes, strict=True):
+            found = self.read_snapshot(name, policy_for(name), (now_ms, hash_))
+            if not found.healthy:
+                yield found
+
     def buffers(self, admission: Admission, outcome: Outcome) -> bool:
         """Whether a report may wait: a success of an ordinary call."""
         plain = admission.token is None and outcome.kind is Kind.OK
@@ -104,18 +122,36 @@ class Verbs:
             self._told[shard] = generation
             self.announcer.queue([transition])
 
+    def ask_tops(self) -> list[tuple[Any, ...]]:
+        """The commands that read the newest entry of each stream."""
+        streams = (self.keys.stream(shard) for shard in range(self.keys.shards))
+        return [("XREVRANGE", stream, "+", "-", "COUNT", 1) for stream in streams]
+
     def has_reached(self, tops: Sequence[Any]) -> bool:
         """Whether everything is applied and told up to these newest entries of the streams."""
         wanted = [read_place(top[0][0]) if top else (0, 0) for top in tops]
         return self.mirror.fresh and all(have >= want for have, want in zip(self.settled, wanted, strict=True))
 
-    def load(self, positions: list[int], indexes: Sequence[dict[bytes, bytes]], *, first: bool) -> None:
-        """Fill the mirror from positions and the indexes that were read after them."""
-        entries = [read_news(key.decode(), 0, text) for index in indexes for key, text in index.items()]
-        self.mirror.load(positions, entries)
-        if first:
-            # Observers hear what happens from now on.
-            self._told = dict(enumerate(positions))
+    def load(self, positions: Mapping[int, int], entries: Mapping[str, bytes]) -> None:
+        """Fill these shards of the mirror from positions and the indexes' entries, which were read after them."""
+        self.mirror.load(positions, [read_news(key, 0, text) for key, text in entries.items()])
+        for shard, position in positions.items():
+            # Observers hear what happens after a shard was first met.
+            self._told.setdefault(shard, position)
+
+    def told(self, call: Call, result: Sequence[Any] | StoreError) -> None:
+        """Learn from the replies to buffered successes. Those that did not arrive are lost, and never sent again."""
+        if isinstance(result, StoreError):
+            self.mirror.distrust({self.keys.shard(command.key) for command in call.commands})
+        else:
+            self.learn_all(call, result)
+
+    def learn_all(self, call: Call, result: Sequence[Any]) -> list[Reply]:
+        """The replies to a batch, learned before anyone goes on."""
+        replies = [read_reply(command.key, reply) for command, reply in zip(call.commands, result, strict=True)]
+        for reply in replies:
+            self.learn(reply)
+        return replies
 
     def learn(self, reply: Reply) -> None:
         if reply.news is not None:

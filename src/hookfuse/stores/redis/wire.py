@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 from hookfuse.core.admission import Admission, Denial
@@ -12,11 +13,13 @@ from hookfuse.core.outcome import FAILURE, Failure, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.rules import Count, Latency, Numbers, Rate, Rule, Slow, Streak
 from hookfuse.core.state import NO_NUMBERS, Breaker, Override, State, Transition, explain
-from hookfuse.core.window import Window
+from hookfuse.core.window import Counts, Window
 
 Arg: TypeAlias = str | int | float
 
 _POLICIES_KEPT = 1024
+_TOTAL_SIZES = (5, 5, 5, 5, 6)
+_BUCKET_SIZES = (6, 4, 4, 4, 4, 6)
 
 
 class News(NamedTuple):
@@ -41,6 +44,13 @@ class Reply(NamedTuple):
     transitions: tuple[Transition, ...]
     news: News | None
     answer: Sequence[bytes] = ()
+
+
+class StoredWindow(NamedTuple):
+    """A window as it is packed; `sealed` are the totals of all buckets but the newest, which is the last."""
+
+    sealed: Counts
+    buckets: tuple[tuple[int, ...], ...]
 
 
 class PolicyTexts:
@@ -116,7 +126,7 @@ def report_args(
     failure = ""
     if outcome.kind is FAILURE:
         kept = Failure.of(error, 0)
-        failure = json.dumps({"type": kept.type, "message": kept.message}, ensure_ascii=False)
+        failure = json.dumps({"type": kept.type, "message": kept.message}, ensure_ascii=False, separators=(",", ":"))
     return [
         outcome.kind.value,
         admission.generation,
@@ -138,23 +148,24 @@ def read_reply(key: str, reply: Sequence[Any]) -> Reply:
 
 def read_news(key: str, generation: int, text: bytes) -> News:
     """An entry of the index, or of the stream, where an empty text means plainly closed."""
+    # Defaults are left out of an entry, but for the state and the ramp.
     if text in (b"", b"plain"):
         return News(key, generation)
     entry = json.loads(text)
     return News(
         key,
-        int(entry["generation"]),
+        int(entry.get("generation", 0)),
         plain=False,
         state=State(entry["state"]),
-        override=Override(entry["override"]),
-        override_until_ms=_optional(entry["override_until_ms"]),
-        override_reason=entry["override_reason"],
-        probe_ms=_optional(entry["probe_ms"]),
-        hold_ms=int(entry["hold_ms"]),
-        changed_ms=int(entry["changed_ms"]),
+        override=Override(entry.get("override", "none")),
+        override_until_ms=_optional(entry.get("override_until_ms")),
+        override_reason=entry.get("override_reason", ""),
+        probe_ms=_optional(entry.get("probe_ms")),
+        hold_ms=int(entry.get("hold_ms", 0)),
+        changed_ms=int(entry.get("changed_ms", 0)),
         ramp_ms=int(entry["ramp_ms"]),
-        reason=entry["reason"],
-        numbers=json.loads(entry["numbers"]),
+        reason=entry.get("reason", ""),
+        numbers=json.loads(entry.get("numbers", "{}")),
     )
 
 
@@ -201,11 +212,12 @@ def read_breaker(key: str, hash_: Sequence[bytes] | Mapping[bytes, bytes], now_m
         return Breaker(key, policy.bucket_ms)
     text = {name: value.decode() for name, value in fields.items() if name != "window"}
     breaker = Breaker(key, int(text.get("width_ms", 0)))
-    breaker.window = Window.load(int(text.get("width_ms", 0)), _read_buckets(fields.get("window", b"")))
+    if "window" in fields:
+        breaker.window = Window.load(breaker.window.width_ms, read_window(fields["window"]).buckets)
     for name in ("generation", "changed_ms", "streak", "trips", "probe_successes", "hold_ms", "expires_ms"):
         setattr(breaker, name, int(text.get(name, 0)))
     for name in ("opened_ms", "probe_ms", "override_until_ms"):
-        setattr(breaker, name, int(text[name]) if name in text else None)
+        setattr(breaker, name, _optional(text.get(name)))
     breaker.state = State(text["state"])
     breaker.override = Override(text.get("override", "none"))
     breaker.override_reason = text.get("override_reason", "")
@@ -218,6 +230,19 @@ def read_breaker(key: str, hash_: Sequence[bytes] | Mapping[bytes, bytes], now_m
     breaker.leases = {token: int(deadline) for token, _, deadline in pairs}
     breaker.failures = tuple(_read_failure(line) for line in text.get("failures", "").split("\n") if line)
     return breaker
+
+
+def read_window(packed: bytes) -> StoredWindow:
+    """See window.lua for the layout."""
+    totals = _read_numbers(packed, _TOTAL_SIZES)
+    places = range(sum(_TOTAL_SIZES), len(packed), sum(_BUCKET_SIZES))
+    newest, *sealed = (_read_numbers(packed[at:], _BUCKET_SIZES) for at in places)
+    return StoredWindow(Counts(*totals), (*sealed, newest))
+
+
+def _read_numbers(packed: bytes, sizes: Sequence[int]) -> tuple[int, ...]:
+    ends = tuple(accumulate(sizes))
+    return tuple(int.from_bytes(packed[end - size : end], "big") for size, end in zip(sizes, ends, strict=True))
 
 
 def _read_transition(row: Sequence[bytes]) -> Transition:
@@ -241,18 +266,5 @@ def _read_failure(line: str) -> Failure:
     return Failure(fields["type"], fields["message"], int(at_ms) / 1000)
 
 
-def _read_buckets(packed: bytes) -> list[tuple[int, ...]]:
-    sizes = (6, 4, 4, 4, 4, 6)
-    buckets = []
-    for at in range(0, len(packed), sum(sizes)):
-        row = []
-        for size in sizes:
-            row.append(int.from_bytes(packed[at : at + size], "big"))
-            at += size
-        buckets.append(tuple(row))
-    return buckets
-
-
-def _optional(text: str) -> int | None:
-    number = int(text)
-    return None if number < 0 else number
+def _optional(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -1,7 +1,7 @@
 """Messages and deliveries in one SQLite file, for one process.
 
-Every write goes through one thread that commits in groups (`thread.py`); reads have a connection of their own and see
-the last commit. The file is in WAL mode with synchronous=FULL: what was committed survives a power cut. A second
+Every write goes through one connection that commits in groups, reads have one of their own (`connections.py`).
+The file is in WAL mode with synchronous=FULL: what was committed survives a power cut. A second
 process on the same file is refused.
 """
 
@@ -30,11 +30,13 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
-from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
 from hookfuse.stores.sql import migrations
-from hookfuse.stores.sqlite import desk, directory, lanes
-from hookfuse.stores.sqlite.thread import DatabaseThread
+from hookfuse.stores.sqlite import desk, directory, settle
+from hookfuse.stores.sqlite.accept import Routes, accept
+from hookfuse.stores.sqlite.claim import claim
+from hookfuse.stores.sqlite.connections import Reader, Writer
 
 __all__ = ["SqliteStore"]
 
@@ -54,48 +56,45 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
         self._path = Path(path)
         self._clock = clock or _MachineClock()
-        self._writer: DatabaseThread | None = None
-        self._reader: DatabaseThread | None = None
+        self._routes = Routes()
+        self._writer = Writer(self._connect_writer, undone=self._routes.forget)
+        self._reader = Reader(self._connect_reader)
         self._lock: int | None = None
         self._bell = asyncio.Event()
 
     async def open(self) -> None:
         self._take_lock()
         try:
-            self._writer = DatabaseThread(self._connect_writer, begin="BEGIN IMMEDIATE", name="hookfuse-sqlite-writer")
-            await self._writer.ready()
-            self._reader = DatabaseThread(self._connect_reader, begin="BEGIN", name="hookfuse-sqlite-reader")
-            await self._reader.ready()
+            await self._writer.open()
+            await self._reader.open()
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        for thread in (self._reader, self._writer):
-            if thread is not None:
-                await thread.close()
-        self._reader = self._writer = None
+        await self._reader.close()
+        await self._writer.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     async def add_application(self, application: Application) -> Application:
-        return await self._write(lambda db, now: directory.add_application(db, application, now))
+        return await self._direct(lambda db, now: directory.add_application(db, application, now))
 
     async def application(self, id_or_uid: str) -> Application | None:
         return await self._read(lambda db: directory.application_of(db, id_or_uid))
 
     async def change_application(self, id_: str, changes: Mapping[str, Any]) -> Application | None:
-        return await self._write(lambda db, now: directory.change_application(db, id_, changes, now))
+        return await self._direct(lambda db, now: directory.change_application(db, id_, changes, now))
 
     async def delete_application(self, id_: str) -> bool:
-        return await self._write(lambda db, now: directory.delete_application(db, id_, now))
+        return await self._direct(lambda db, now: directory.delete_application(db, id_, now))
 
     async def pause_application(self, id_: str, paused: bool) -> Application | None:
-        return await self._write(lambda db, now: directory.pause_application(db, id_, paused, now), rings=True)
+        return await self._direct(lambda db, now: directory.pause_application(db, id_, paused, now), rings=True)
 
     async def add_endpoint(self, endpoint: Endpoint) -> Endpoint:
-        return await self._write(lambda db, now: directory.add_endpoint(db, endpoint, now))
+        return await self._direct(lambda db, now: directory.add_endpoint(db, endpoint, now))
 
     async def endpoint(self, app_id: str, id_or_uid: str) -> Endpoint | None:
         return await self._read(lambda db: directory.endpoint_of(db, app_id, id_or_uid))
@@ -104,37 +103,37 @@ class SqliteStore:
         return await self._read(lambda db: directory.endpoints_of(db, list(ids)))
 
     async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
-        return await self._write(lambda db, now: directory.change_endpoint(db, id_, changes, now), rings=True)
+        return await self._direct(lambda db, now: directory.change_endpoint(db, id_, changes, now), rings=True)
 
     async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
-        return await self._write(lambda db, now: directory.stop_endpoint(db, id_, stop, reason, now))
+        return await self._direct(lambda db, now: directory.stop_endpoint(db, id_, stop, reason, now))
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:
-        return await self._write(lambda db, now: directory.start_endpoint(db, id_, stop, now), rings=True)
+        return await self._direct(lambda db, now: directory.start_endpoint(db, id_, stop, now), rings=True)
 
     async def delete_endpoint(self, id_: str) -> bool:
-        return await self._write(lambda db, now: directory.delete_endpoint(db, id_, now))
+        return await self._direct(lambda db, now: directory.delete_endpoint(db, id_, now))
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
-        return await self._write(lambda db, now: lanes.accept(db, messages, now), rings=True)
+        return await self._write(lambda db, now: accept(db, self._routes, messages, now), rings=True)
 
     async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
-        return await self._write(lambda db, now: lanes.claim(db, limit, lease_ms, failing_limit, now))
+        return await self._write(lambda db, now: claim(db, limit, lease_ms, failing_limit, now))
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
-        return await self._write(lambda db, now: lanes.settle(db, settlements, now), rings=True)
+        return await self._write(lambda db, now: settle.settle(db, settlements, now), rings=True)
 
     async def defer(self, deferrals: Sequence[Deferral]) -> None:
-        await self._write(lambda db, now: lanes.defer(db, deferrals, now), rings=True)
+        await self._write(lambda db, now: settle.defer(db, deferrals, now), rings=True)
 
     async def unblock(self, endpoint_ids: Sequence[str]) -> None:
-        await self._write(lambda db, now: lanes.unblock(db, endpoint_ids), rings=True)
+        await self._write(lambda db, now: settle.unblock(db, endpoint_ids), rings=True)
 
     async def rescue(self, *, deaths: int, limit: int = 1000) -> Rescued:
-        return await self._write(lambda db, now: lanes.rescue(db, deaths, limit, now), rings=True)
+        return await self._write(lambda db, now: settle.rescue(db, deaths, limit, now), rings=True)
 
     async def prune(self, *, older_than_ms: int, limit: int = 1000) -> int:
-        return await self._write(lambda db, now: lanes.prune(db, older_than_ms, limit, now))
+        return await self._write(lambda db, now: desk.prune(db, older_than_ms, limit, now))
 
     async def wait(self, seconds: float) -> None:
         try:
@@ -169,16 +168,21 @@ class SqliteStore:
         return await self._write(lambda db, now: desk.expunge(db, app_id, message_id, now))
 
     async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
-        if self._writer is None:
-            raise StoreUnavailable("The store is not open; call open() first.")
         result = await self._writer.run(lambda db: job(db, self._now_ms()))
         if rings:
             self._bell.set()
         return result
 
+    async def _direct(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
+        """A change of the directory, after which routes are read anew."""
+
+        def changing(db: apsw.Connection, now: int) -> T:
+            self._routes.forget()
+            return job(db, now)
+
+        return await self._write(changing, rings=rings)
+
     async def _read(self, job: Callable[[apsw.Connection], T]) -> T:
-        if self._reader is None:
-            raise StoreUnavailable("The store is not open; call open() first.")
         return await self._reader.run(job)
 
     def _now_ms(self) -> int:
@@ -201,10 +205,11 @@ class SqliteStore:
 
     def _connect_writer(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path))
-        db.set_busy_timeout(_BUSY_MS)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA cache_size = -65536")
+        # A checkpoint stops the writer, so it comes seldom: every 32 MB.
+        db.execute("PRAGMA wal_autocheckpoint = 8192")
         self._migrate(db)
         return db
 

@@ -10,8 +10,9 @@ from typing import Any
 import apsw
 
 from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState, Place, Queue
+from hookfuse.core.lanes import DAY_MS
 from hookfuse.core.message import Message
-from hookfuse.stores.sqlite.lanes import SQL
+from hookfuse.stores.sqlite.queries import SQL
 
 _MESSAGE = tuple(each.name for each in fields(Message))
 _DELIVERY = tuple(each.name for each in fields(Delivery))
@@ -55,7 +56,8 @@ def count(db: apsw.Connection, chosen: Chosen) -> int:
 
 
 def _where(chosen: Chosen) -> tuple[str, list[Any]]:
-    terms, values = ["d.app_id = ?"], [chosen.app_id]
+    terms = ["d.app_id = ?"]
+    values: list[Any] = [chosen.app_id]
     if chosen.endpoint_id is not None:
         terms.append("d.endpoint_id = ?")
         values.append(chosen.endpoint_id)
@@ -87,7 +89,7 @@ def attempts(db: apsw.Connection, message_id: str, endpoint_id: str | None) -> l
 def retry(db: apsw.Connection, pairs: Sequence[Place], now: int) -> int:
     done = 0
     for message_id, endpoint_id in pairs:
-        row = db.execute(SQL["retry"], {"message": message_id, "endpoint": endpoint_id, "now": now}).fetchone()
+        row: Any = db.execute(SQL["retry"], {"message": message_id, "endpoint": endpoint_id, "now": now}).fetchone()
         if row is not None:
             done += 1
             db.execute(SQL["ring_fresh" if row[0] == Queue.FRESH else "ring_late"], (endpoint_id, now))
@@ -109,6 +111,14 @@ def expunge(db: apsw.Connection, app_id: str, message_id: str, now: int) -> bool
         return False
     db.execute(SQL["cancel_message"], (now, message_id))
     return True
+
+
+def prune(db: apsw.Connection, older_than_ms: int, limit: int, now: int) -> int:
+    ids = db.execute(SQL["prune_messages"], (older_than_ms, limit)).fetchall()
+    for name in ("prune_attempts", "prune_deliveries", "prune_message"):
+        db.executemany(SQL[name], ids)
+    db.execute(SQL["prune_keys"], (now - DAY_MS,))
+    return len(ids)
 
 
 def _delivery(row: Any) -> Delivery:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.errors import Conflict, InvalidInput, shown
-from hookfuse.stores.sqlite.lanes import SQL
+from hookfuse.stores.sqlite.queries import SQL
+
+R = TypeVar("R", Application, Endpoint)
 
 _APPLICATION = tuple(each.name for each in fields(Application))
 _ENDPOINT = tuple(each.name for each in fields(Endpoint))
@@ -36,6 +38,9 @@ def application_of(db: apsw.Connection, id_or_uid: str) -> Application | None:
 
 def change_application(db: apsw.Connection, id_: str, changes: Mapping[str, Any], now: int) -> Application | None:
     _update(db, "applications", Application, id_, changes, now)
+    if changes.keys() & {"policy", "retry"}:
+        # They stand behind those of its endpoints, which workers know by their version.
+        db.execute("UPDATE endpoints SET version = version + 1 WHERE app_id = ?", (id_,))
     return application_of(db, id_)
 
 
@@ -49,7 +54,7 @@ def pause_application(db: apsw.Connection, id_: str, paused: bool, now: int) -> 
 
 def delete_application(db: apsw.Connection, id_: str, now: int) -> bool:
     """Its endpoints go with it; what was sent stays until it is pruned."""
-    endpoints = db.execute("SELECT id FROM endpoints WHERE app_id = ? AND stop & 8 = 0", (id_,)).fetchall()
+    endpoints: list[Any] = db.execute("SELECT id FROM endpoints WHERE app_id = ? AND stop & 8 = 0", (id_,)).fetchall()
     for (endpoint,) in endpoints:
         delete_endpoint(db, endpoint, now)
     db.execute("UPDATE applications SET uid = NULL, deleted_ms = ? WHERE id = ? AND deleted_ms IS NULL", (now, id_))
@@ -155,7 +160,7 @@ def _plain(name: str, value: Any) -> Any:
     return int(value) if isinstance(value, bool | Stop) else value
 
 
-def _read(kind: type[Any], columns: tuple[str, ...], row: Any) -> Any:
+def _read(kind: type[R], columns: tuple[str, ...], row: Any) -> R | None:
     if row is None:
         return None
     values = dict(zip(columns, row, strict=True))

@@ -17,16 +17,12 @@ SELECT 1 FROM messages WHERE app_id = ? AND uid = ?;
 INSERT INTO messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: accept_deliveries
+-- name: accept_routes
+SELECT id, event_types, channels FROM endpoints WHERE app_id = ? AND stop & 8 = 0;
+
+-- name: accept_delivery
 INSERT INTO deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-SELECT :message, e.id, e.app_id, 0, :due, :due, :due, :now
-FROM endpoints AS e
-WHERE e.app_id = :app AND e.stop & 8 = 0
-  AND (e.event_types IS NULL OR EXISTS (SELECT 1 FROM json_each(e.event_types) WHERE value = :type))
-  AND (e.channels IS NULL OR EXISTS (
-    SELECT 1 FROM json_each(e.channels) AS wanted JOIN json_each(:channels) AS given ON wanted.value = given.value
-  ))
-RETURNING endpoint_id;
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: ring_fresh
 UPDATE lanes SET fresh_ms = ?2 WHERE endpoint_id = ?1 AND (fresh_ms IS NULL OR fresh_ms > ?2);
@@ -70,28 +66,30 @@ SELECT min(late_at) FROM lanes WHERE stop = 0 AND in_flight < width AND late_ms 
 
 -- name: settle_ended
 UPDATE deliveries
-SET state = :state, queue = NULL, place = NULL, due_ms = NULL, token = NULL, ended_ms = :now, reason = :reason,
-    attempts = attempts + :made, spent = spent + :spent
-WHERE message_id = :message AND endpoint_id = :endpoint AND token = :token AND queue = 2;
+SET state = ?, queue = NULL, place = NULL, due_ms = NULL, token = NULL, ended_ms = ?, reason = ?,
+    attempts = attempts + ?, spent = spent + ?
+WHERE message_id = ? AND endpoint_id = ? AND token = ? AND queue = 2
+RETURNING message_id, endpoint_id;
 
 -- name: settle_pending
+-- ?1 reason, ?2 made, ?3 spent, ?4 due, ?5 now, ?6 message, ?7 endpoint, ?8 token
 UPDATE deliveries AS d
-SET state = iif(l.ends IS NULL, 'pending', 'cancelled'), token = NULL, reason = coalesce(l.ends, :reason),
-    attempts = d.attempts + :made, spent = d.spent + :spent,
-    queue = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR d.attempts + :made = 0 THEN 0 ELSE 1 END,
-    place = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo THEN d.first_ms ELSE :due END,
-    due_ms = iif(l.ends IS NULL, :due, NULL),
-    ended_ms = iif(l.ends IS NULL, NULL, :now)
+SET state = iif(l.ends IS NULL, 'pending', 'cancelled'), token = NULL, reason = coalesce(l.ends, ?1),
+    attempts = d.attempts + ?2, spent = d.spent + ?3,
+    queue = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR d.attempts + ?2 = 0 THEN 0 ELSE 1 END,
+    place = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo THEN d.first_ms ELSE ?4 END,
+    due_ms = iif(l.ends IS NULL, ?4, NULL),
+    ended_ms = iif(l.ends IS NULL, NULL, ?5)
 FROM (
     -- Why it cannot wait again: nobody to send to, or nothing to send.
     SELECT fifo, CASE
         WHEN stop & 8 THEN 'endpoint_deleted'
-        WHEN EXISTS (SELECT 1 FROM messages WHERE id = :message AND payload IS NULL) THEN 'expunged'
+        WHEN EXISTS (SELECT 1 FROM messages WHERE id = ?6 AND payload IS NULL) THEN 'expunged'
     END AS ends
-    FROM lanes WHERE endpoint_id = :endpoint
+    FROM lanes WHERE endpoint_id = ?7
 ) AS l
-WHERE d.message_id = :message AND d.endpoint_id = :endpoint AND d.token = :token AND d.queue = 2
-RETURNING queue;
+WHERE d.message_id = ?6 AND d.endpoint_id = ?7 AND d.token = ?8 AND d.queue = 2
+RETURNING message_id, endpoint_id, queue, due_ms;
 
 -- name: settle_attempt
 INSERT INTO attempts (
@@ -99,11 +97,12 @@ INSERT INTO attempts (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: settle_lane
+-- ?1 how many ended, ?2 of them well, ?3 badly, ?4 endpoint
 UPDATE lanes
-SET in_flight = max(in_flight - :done, 0),
-    failing = CASE WHEN :bad > 0 THEN 1 WHEN :good > 0 THEN 0 ELSE failing END,
-    width = CASE WHEN :bad > 0 THEN max(width / 2, 1) ELSE min(width + :good, cap) END
-WHERE endpoint_id = :endpoint;
+SET in_flight = max(in_flight - ?1, 0),
+    failing = CASE WHEN ?3 > 0 THEN 1 WHEN ?2 > 0 THEN 0 ELSE failing END,
+    width = CASE WHEN ?3 > 0 THEN max(width / 2, 1) ELSE min(width + ?2, cap) END
+WHERE endpoint_id = ?4;
 
 -- name: block_lane
 UPDATE lanes SET blocked_ms = ? WHERE endpoint_id = ?;

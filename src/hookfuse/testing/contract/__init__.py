@@ -13,6 +13,7 @@ Each test runs twice, through `Breakers` and through `AsyncBreakers`. The clock 
 decides; a store that uses a server's time needs a way to swap it for tests.
 """
 
+from hookfuse.testing.contract.guarding import Guarding
 from hookfuse.testing.contract.keeping import Keeping
 from hookfuse.testing.contract.obeying import Obeying
 from hookfuse.testing.contract.probing import Probing
@@ -22,5 +23,5 @@ from hookfuse.testing.contract.world import FACES, World
 __all__ = ["FACES", "BreakerStoreContract", "World"]
 
 
-class BreakerStoreContract(Tripping, Probing, Obeying, Keeping):
+class BreakerStoreContract(Tripping, Probing, Obeying, Keeping, Guarding):
     """Everything that a breaker store promises."""

@@ -40,8 +40,19 @@ class InThreads:
 
         return run
 
+    def run(self, form: str, work: Callable[[], Any], *, key: Any, **settings: Any) -> Any:
+        """Call `work` as a protected function, or in a guarded block."""
+        self.catch_up()
+        try:
+            if form == "protected":
+                return self._breakers.protect(key=key, **settings)(work)()
+            with self._breakers.guard(key, **settings):
+                return work()
+        finally:
+            self.catch_up()
+
     def catch_up(self) -> None:
-        self._breakers._session.catch_up()
+        self._breakers.catch_up()
 
     def close(self) -> None:
         self._breakers.close()
@@ -59,24 +70,37 @@ class InTasks:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             async def call() -> Any:
-                await self._catch_up()
+                await self._breakers.catch_up()
                 result = method(*args, **kwargs)
                 if isinstance(result, AsyncIterator):
                     result = [each async for each in result]
                 elif inspect.isawaitable(result):
                     result = await result
-                await self._catch_up()
+                await self._breakers.catch_up()
                 return result
 
             return self._runner.run(call())
 
         return run
 
-    def catch_up(self) -> None:
-        self._runner.run(self._catch_up())
+    def run(self, form: str, work: Callable[[], Any], *, key: Any, **settings: Any) -> Any:
+        async def function() -> Any:
+            return work()
 
-    async def _catch_up(self) -> None:
-        await self._breakers._session.catch_up()
+        async def call() -> Any:
+            await self._breakers.catch_up()
+            try:
+                if form == "protected":
+                    return await self._breakers.protect(key=key, **settings)(function)()
+                async with self._breakers.guard(key, **settings):
+                    return await function()
+            finally:
+                await self._breakers.catch_up()
+
+        return self._runner.run(call())
+
+    def catch_up(self) -> None:
+        self._runner.run(self._breakers.catch_up())
 
     def close(self) -> None:
         self._runner.run(self._breakers.close())

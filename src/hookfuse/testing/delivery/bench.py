@@ -48,16 +48,16 @@ class Bench:
         await self.widen(id_)
         return endpoint
 
-    async def widen(self, endpoint_id: str, rounds: int = 6) -> None:
-        """Deliver a few, as a healthy endpoint would have had, until the lane is wide."""
-        found = await self.store.endpoints([endpoint_id])
-        for _ in range(rounds):
-            for _ in range(found[0].cap):
-                await self.send(app_id=found[0].app_id)
-            claims = await self.claim(1000)
-            await self.settle(*claims)
-            while claims := await self.claim(1000):
+    async def widen(self, endpoint_id: str) -> None:
+        """Deliver a few, as a healthy endpoint would have had, until the lane is as wide as its cap."""
+        (endpoint,) = await self.store.endpoints([endpoint_id])
+        for _ in range(10):
+            await self.store.accept([self.message(endpoint.app_id) for _ in range(endpoint.cap)])
+            while claims := await self.claim(10_000):
+                widest = sum(claim.endpoint_id == endpoint_id for claim in claims)
                 await self.settle(*claims)
+                if widest == endpoint.cap:
+                    return
 
     def message(self, app_id: str = "app_1", **settings: Any) -> NewMessage:
         number = next(self._numbers)

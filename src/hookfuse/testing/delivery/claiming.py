@@ -136,6 +136,7 @@ class Claiming(OnBench):
         await bench.send()
         claims = await bench.claim(failing_limit=1)
         assert sum(claim.endpoint_id in failing for claim in claims) == 1
+        assert all(claim.failing == (claim.endpoint_id in failing) for claim in claims)
         assert sum(claim.endpoint_id not in failing for claim in claims) == 2
 
     async def test_blocked_lane_waits(self, bench: Bench) -> None:
@@ -195,6 +196,10 @@ class Claiming(OnBench):
         await bench.settle(claim, state=DeliveryState.PENDING)
         (claim,) = await bench.claim()
         assert claim.version == changed.version
+        await bench.store.change_application("app_1", {"retry": {"delays": [1]}})
+        await bench.settle(claim, state=DeliveryState.PENDING)
+        (claim,) = await bench.claim()
+        assert claim.version > changed.version
 
     async def test_fifo_keeps_the_order(self, bench: Bench) -> None:
         """A FIFO lane sends one at a time in the order of acceptance; a failing one holds up those behind it."""

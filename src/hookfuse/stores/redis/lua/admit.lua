@@ -5,7 +5,7 @@
 -- Returns  {transitions, news, answer}; news: '' or what the index says now, 'plain' if nothing; answer: allowed, probe, reason, state, generation, share, would_deny, now_ms,
 --          wait_ms ('' unknown), why, numbers; a transition: key, generation, before, after, at_ms, reason, numbers,
 --          actor, override
---#include now text policy window breaker machine
+--#include now text policy window bell breaker machine
 
 local made = {}
 local breaker = load(KEYS[4])

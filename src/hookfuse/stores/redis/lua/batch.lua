@@ -7,7 +7,7 @@
 --          'oks', key, policy, generation, how many, latency_ms of all of them (-1 none), draw
 --          'release', key, token
 -- Returns  a reply for each command, as in admit.lua and record.lua
---#include now text policy window breaker machine report
+--#include now text policy window bell breaker machine report
 
 local replies = {}
 local at = 1

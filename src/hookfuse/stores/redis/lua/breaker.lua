@@ -11,19 +11,27 @@
 --   expires_ms                        when it may be forgotten; the key's TTL says the same
 --   listed                            1 while it is in the shard's index of unhealthy breakers
 --
--- A field that has its default is not stored. Depends on now.lua, text.lua, window.lua.
+-- A field that has its default is not stored. Depends on now.lua, text.lua, window.lua, bell.lua.
 local FOREVER = 4503599627370496
-local FAILURES_KEPT = 5
 local STREAM_LENGTH = 10000
 local HOLD_MAX_MS = 3600000
 
-local NUMBERS = {
-  generation = 0, changed_ms = 0, streak = 0, trips = 0, opened_ms = -1, probe_ms = -1, probe_successes = 0,
-  override_until_ms = -1, hold_ms = 0, ok = 0, failed = 0, slow = 0, width_ms = 0, expires_ms = 0, listed = 0,
-}
-local TEXTS = {
+-- The state has no default here: it is always stored, for whoever reads the hash.
+local DEFAULTS = {
   state = '', leases = '', override = 'none', override_reason = '', reason = '', numbers = '{}', failures = '',
-  window = '',
+  window = '', generation = 0, changed_ms = 0, streak = 0, trips = 0, opened_ms = -1, probe_ms = -1,
+  probe_successes = 0, override_until_ms = -1, hold_ms = 0, ok = 0, failed = 0, slow = 0, width_ms = 0,
+  expires_ms = 0, listed = 0,
+}
+local DEFAULTED = { __index = DEFAULTS }
+local IS_NUMBER = {}
+for name, default in pairs(DEFAULTS) do
+  IS_NUMBER[name] = type(default) == 'number'
+end
+
+local TOLD = {
+  'generation', 'state', 'override', 'override_until_ms', 'override_reason', 'probe_ms', 'hold_ms', 'changed_ms',
+  'reason', 'numbers',
 }
 
 local seq_key, stream_key, index_key = KEYS[1], KEYS[2], KEYS[3]
@@ -35,57 +43,44 @@ local announced = {}
 local touched = {}
 local loaded = {}
 
-local function fresh(key)
-  local breaker = { redis_key = key, key = string.sub(key, #base + 3), was = {}, had = {}, buckets = {} }
-  for name, default in pairs(NUMBERS) do
-    breaker[name] = default
-  end
-  for name, default in pairs(TEXTS) do
-    breaker[name] = default
-  end
-  breaker.state = 'closed'
-  breaker.held_leases = {}
-  return breaker
-end
-
+-- Reads the hash once. `was` is what is stored, so that only what changed is written.
 local function load(key)
   local breaker = loaded[key]
   if breaker then
     return breaker
   end
-  breaker = fresh(key)
   local flat = redis.call('HGETALL', key)
-  local was = breaker.was
+  local was = {}
   for at = 1, #flat, 2 do
-    was[flat[at]] = flat[at + 1]
+    local name, text = flat[at], flat[at + 1]
+    was[name] = IS_NUMBER[name] and tonumber(text) or text
   end
+  breaker = setmetatable({
+    redis_key = key, key = string.sub(key, #base + 3), state = 'closed', held_leases = {}, was = was,
+  }, DEFAULTED)
   breaker.stored = #flat > 0
-  breaker.known = breaker.stored and tonumber(was.expires_ms or '0') > now
+  breaker.known = (was.expires_ms or 0) > now
   if breaker.known then
-    for name, text in pairs(was) do
-      if NUMBERS[name] then
-        local number = tonumber(text)
-        breaker[name] = number
-        breaker.had[name] = number
-      elseif TEXTS[name] then
-        breaker[name] = text
-      end
+    for name, value in pairs(was) do
+      breaker[name] = value
     end
-    breaker.buckets = window_unpack(breaker.window)
     for token, deadline in string.gmatch(breaker.leases, '(%S+)=(%d+)') do
       breaker.held_leases[token] = tonumber(deadline)
     end
   elseif breaker.stored then
-    -- Past its time: nothing of it counts, but all of it must be overwritten.
-    for name, text in pairs(was) do
-      if NUMBERS[name] then
-        breaker.had[name] = tonumber(text)
-      end
-    end
-    breaker.listed = tonumber(was.listed or '0')
+    -- Past its time: nothing of it counts, but it may be in the index still.
+    breaker.stale, breaker.was, breaker.listed = true, {}, was.listed
   end
   loaded[key] = breaker
   return breaker
+end
+
+-- The window, unpacked when it is first asked for.
+local function window_of(breaker)
+  if not breaker.unpacked then
+    breaker.unpacked = window_unpack(breaker.window, breaker.width_ms)
+  end
+  return breaker.unpacked
 end
 
 -- Should the sequence be lost while the stream is not, go on after the stream; reading it checks its type too.
@@ -112,24 +107,19 @@ local function touch(breaker)
   end
 end
 
--- What other processes need to know of a breaker that is not plainly closed; '' when it is.
+-- What other processes need to know of a breaker that is not plainly closed, without defaults; '' when it is.
 local function entry(breaker)
   if breaker.plain then
     return ''
   end
-  return cjson.encode({
-    generation = whole(breaker.generation),
-    state = breaker.state,
-    override = breaker.override,
-    override_until_ms = whole(breaker.override_until_ms),
-    override_reason = breaker.override_reason,
-    probe_ms = whole(breaker.probe_ms),
-    hold_ms = whole(breaker.hold_ms),
-    changed_ms = whole(breaker.changed_ms),
-    ramp_ms = whole(breaker.ramp_ms),
-    reason = breaker.reason,
-    numbers = breaker.numbers,
-  })
+  local told = { ramp_ms = whole(breaker.ramp_ms) }
+  for _, name in ipairs(TOLD) do
+    local value = breaker[name]
+    if value ~= DEFAULTS[name] then
+      told[name] = IS_NUMBER[name] and whole(value) or value
+    end
+  end
+  return cjson.encode(told)
 end
 
 -- Tell the other processes: a transition, or (without one) that a Retry-After holds the breaker.
@@ -157,47 +147,40 @@ local function lease_text(breaker)
   return table.concat(parts, ' ')
 end
 
--- Only what changed is made into text and written: for most calls the window and a number or two.
+-- Only what changed is written: for most calls the window and a number or two.
 local function write_breaker(breaker)
-  local was, had, set, unset = breaker.was, breaker.had, {}, {}
-  for name, default in pairs(NUMBERS) do
-    local value = breaker[name]
-    if value ~= (had[name] or default) then
-      if value == default then
-        unset[#unset + 1] = name
-      else
-        set[#set + 1] = name
-        set[#set + 1] = whole(value)
-      end
-    elseif was[name] and value == default then
-      unset[#unset + 1] = name
-    end
-  end
+  local key, was, set, unset = breaker.redis_key, breaker.was, {}, {}
   if breaker.leases ~= '' or next(breaker.held_leases) then
     breaker.leases = lease_text(breaker)
   end
-  breaker.window = window_pack(breaker)
-  for name, default in pairs(TEXTS) do
-    local text = breaker[name]
-    if text ~= (was[name] or default) then
-      if text == default then
-        unset[#unset + 1] = name
-      else
+  if breaker.unpacked then
+    breaker.window, breaker.width_ms = window_pack(breaker.unpacked), breaker.unpacked.width_ms
+  end
+  for name, value in pairs(breaker) do
+    local default = DEFAULTS[name]
+    if default and value ~= was[name] then
+      if value ~= default then
+        -- A number is written with 17 digits, which for whole ones is exact.
         set[#set + 1] = name
-        set[#set + 1] = text
+        set[#set + 1] = value
+      elseif was[name] then
+        unset[#unset + 1] = name
       end
     end
   end
+  if breaker.stale then
+    redis.call('DEL', key)
+  end
   if #unset > 0 then
-    redis.call('HDEL', breaker.redis_key, unpack(unset))
+    redis.call('HDEL', key, unpack(unset))
   end
   if #set > 0 then
-    redis.call('HSET', breaker.redis_key, unpack(set))
+    redis.call('HSET', key, unpack(set))
   end
   if breaker.expires_ms >= FOREVER then
-    redis.call('PERSIST', breaker.redis_key)
+    redis.call('PERSIST', key)
   else
-    redis.call('PEXPIRE', breaker.redis_key, whole(breaker.expires_ms - now))
+    redis.call('PEXPIRE', key, breaker.expires_ms - now)
   end
 end
 
@@ -209,6 +192,9 @@ local function commit()
   end
   if lists then
     redis.call('HLEN', index_key)
+  end
+  if #announced > 0 then
+    ring(base)
   end
   for _, each in ipairs(announced) do
     local breaker, transition = each.breaker, each.transition

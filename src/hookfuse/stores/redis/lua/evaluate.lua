@@ -3,7 +3,7 @@
 -- KEYS     1 sequence · 2 stream · 3 index · 4 breaker
 -- ARGV     1 policy · 2 draw in [0, 1) · 3-7 ok, failed, slow, timed, latency_ms (none: the breaker's own counts)
 -- Returns  {transitions, news}
---#include now text policy window breaker machine
+--#include now text policy window bell breaker machine
 
 local made, tally = {}, nil
 if ARGV[3] then

@@ -4,7 +4,7 @@
 -- ARGV     1 policy · 2 order: force_open, force_closed, unforce, disable, enable, reset · 3 reason · 4 until_ms (-1
 --          for good) · 5 actor
 -- Returns  {transitions, news}
---#include now text policy window breaker machine
+--#include now text policy window bell breaker machine
 
 local made = {}
 force(load(KEYS[4]), read_policy(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], made)

@@ -3,6 +3,8 @@
 -- Depends on breaker.lua, policy.lua, window.lua, text.lua. A function changes the breaker's table; `commit` writes.
 local RAMP_START = 0.1
 local MOST_GROWTHS = 64
+-- Of five lines the last four: with the new one, the last five failures are kept.
+local LAST_FOUR = '\n([^\n]*\n[^\n]*\n[^\n]*\n[^\n]*)$'
 
 local function share(breaker, policy)
   if breaker.state ~= 'closed' or breaker.generation == 0 then
@@ -60,7 +62,7 @@ end
 
 local function clean(breaker)
   breaker.streak = 0
-  breaker.buckets = {}
+  window_clear(window_of(breaker))
   breaker.opened_ms = -1
   breaker.probe_ms = -1
   breaker.held_leases = {}
@@ -74,7 +76,7 @@ local function half_open(breaker, policy, reason, actor, made)
   if breaker.state == 'disabled' then
     breaker.trips = 0
     breaker.streak = 0
-    breaker.buckets = {}
+    window_clear(window_of(breaker))
   end
   breaker.probe_ms = now
   breaker.held_leases = {}
@@ -200,7 +202,8 @@ local function judge_probe(breaker, policy, report, made)
 end
 
 local function count_outcome(breaker, policy, report)
-  window_slide(breaker, policy, now)
+  local window = window_of(breaker)
+  window_slide(window, policy, now)
   local failed, timed, latency = 0, 0, 0
   if report.kind == 'failure' then
     failed = 1
@@ -209,19 +212,15 @@ local function count_outcome(breaker, policy, report)
     timed = 1
     latency = report.latency
   end
-  window_add(breaker, now, 1 - failed, failed, report.slow, timed, latency)
+  window_add(window, now, 1 - failed, failed, report.slow, timed, latency)
   if failed == 0 then
     breaker.streak = 0
     return
   end
   breaker.streak = breaker.streak + 1
-  local lines = {}
-  for line in string.gmatch(breaker.failures, '[^\n]+') do
-    lines[#lines + 1] = line
-  end
-  lines[#lines + 1] = whole(now) .. ' ' .. report.failure
-  local first = math.max(1, #lines - FAILURES_KEPT + 1)
-  breaker.failures = table.concat(lines, '\n', first)
+  local line = whole(now) .. ' ' .. report.failure
+  local before = string.match(breaker.failures, LAST_FOUR) or breaker.failures
+  breaker.failures = before == '' and line or before .. '\n' .. line
 end
 
 -- Answers are flat lists of strings: see each script's Returns.
@@ -322,7 +321,7 @@ local function record(breaker, policy, report, made)
     else
       count_outcome(breaker, policy, report)
       if policy.inline then
-        judge(breaker, policy, window_counts(breaker), breaker.streak, report.draw, made)
+        judge(breaker, policy, window_counts(window_of(breaker)), breaker.streak, report.draw, made)
       end
     end
   elseif newest and breaker.state == 'half_open' then
@@ -348,18 +347,17 @@ local function record_quickly(breaker, policy, times, generation, latency)
   then
     return false
   end
-  window_slide(breaker, policy, now)
-  for _, bucket in ipairs(breaker.buckets) do
-    if bucket.failed > 0 then
-      return false
-    end
+  local window = window_of(breaker)
+  window_slide(window, policy, now)
+  if window.past_failed + window.failed > 0 then
+    return false
   end
   breaker.ok = breaker.ok + times
   local timed = times
   if latency < 0 then
     timed, latency = 0, 0
   end
-  window_add(breaker, now, times, 0, 0, timed, latency)
+  window_add(window, now, times, 0, 0, timed, latency)
   keep(breaker, policy)
   return true
 end
@@ -406,6 +404,14 @@ local function force(breaker, policy, order, reason, until_ms, actor, made)
   end
 end
 
+-- The counts as a record would find them; looking changes nothing.
+local function counts_now(breaker, policy)
+  local own = window_of(breaker)
+  local window = window_unpack(window_pack(own), own.width_ms)
+  window_slide(window, policy, now)
+  return window_counts(window)
+end
+
 -- tally: counts, or nil for the breaker's own.
 local function evaluate(breaker, policy, tally, draw, made)
   begin(breaker, policy, made)
@@ -422,7 +428,7 @@ local function evaluate(breaker, policy, tally, draw, made)
       judge(breaker, policy, sample, sample.ok > 0 and 0 or sample.failed, draw, made)
     end
   elseif breaker.state == 'closed' then
-    judge(breaker, policy, tally or window_counts_at(breaker, policy, now), breaker.streak, draw, made)
+    judge(breaker, policy, tally or counts_now(breaker, policy), breaker.streak, draw, made)
   end
   if breaker.state == 'open' and probe_due(breaker) then
     half_open(breaker, policy, 'probe_due', 'breaker', made)

@@ -1,85 +1,125 @@
--- window.lua: the sliding window of a breaker, packed into one string.
+-- window.lua: the sliding window of a breaker, packed into one string. See core/window.py, which this translates.
 --
--- A bucket is 28 bytes: start_ms (6), ok, failed, slow, timed (4 each), latency_ms (6). The newest is the last. See
--- core/window.py, which this translates.
-local BUCKET = '>I6I4I4I4I4I6'
-local BUCKET_SIZE = 28
+-- First what every record needs: the totals of the sealed buckets (ok, failed, slow, timed: 5 bytes each; latency_ms:
+-- 6), and the newest bucket (start_ms: 6; ok, failed, slow, timed: 4 each; latency_ms: 6). Then the sealed buckets, the
+-- oldest first. Thanks to the totals a record unpacks no bucket that it does not drop.
+local HEAD, HEAD_SIZE = '>I5I5I5I5I6I6I4I4I4I4I6', 54
+local BUCKET, BUCKET_SIZE = '>I6I4I4I4I4I6', 28
 
-local function window_unpack(packed)
-  local buckets = {}
-  for at = 1, #packed, BUCKET_SIZE do
-    local start, ok, failed, slow, timed, latency = struct.unpack(BUCKET, packed, at)
-    buckets[#buckets + 1] = {
-      start = start, ok = ok, failed = failed, slow = slow, timed = timed, latency = latency,
-      text = string.sub(packed, at, at + BUCKET_SIZE - 1),
-    }
-  end
-  return buckets
+local function window_clear(window)
+  window.start_ms, window.until_ms = 0, 0
+  window.ok, window.failed, window.slow, window.timed, window.latency = 0, 0, 0, 0, 0
+  window.past = ''
+  window.past_ok, window.past_failed, window.past_slow, window.past_timed, window.past_latency = 0, 0, 0, 0, 0
 end
 
-local function bucket_pack(bucket)
-  return struct.pack(BUCKET, bucket.start, bucket.ok, bucket.failed, bucket.slow, bucket.timed, bucket.latency)
+local function window_unpack(packed, width_ms)
+  if packed == '' then
+    local window = { width_ms = width_ms }
+    window_clear(window)
+    return window
+  end
+  local past_ok, past_failed, past_slow, past_timed, past_latency, start_ms, ok, failed, slow, timed, latency =
+    struct.unpack(HEAD, packed)
+  return {
+    width_ms = width_ms, start_ms = start_ms, until_ms = start_ms + width_ms,
+    ok = ok, failed = failed, slow = slow, timed = timed, latency = latency,
+    past = string.sub(packed, HEAD_SIZE + 1),
+    past_ok = past_ok, past_failed = past_failed, past_slow = past_slow, past_timed = past_timed,
+    past_latency = past_latency,
+  }
 end
 
-local function window_pack(breaker)
-  local parts = {}
-  for at, bucket in ipairs(breaker.buckets) do
-    parts[at] = bucket.text or bucket_pack(bucket)
+local function window_pack(window)
+  if window.until_ms == 0 then
+    return ''
   end
-  return table.concat(parts)
+  return struct.pack(
+    HEAD, window.past_ok, window.past_failed, window.past_slow, window.past_timed, window.past_latency,
+    window.start_ms, window.ok, window.failed, window.slow, window.timed, window.latency
+  ) .. window.past
+end
+
+-- Take a sealed bucket, by its place in the past, off the totals. Returns what it counted.
+local function window_unseal(window, at)
+  local start_ms, ok, failed, slow, timed, latency = struct.unpack(BUCKET, window.past, at)
+  window.past_ok = window.past_ok - ok
+  window.past_failed = window.past_failed - failed
+  window.past_slow = window.past_slow - slow
+  window.past_timed = window.past_timed - timed
+  window.past_latency = window.past_latency - latency
+  return start_ms, ok, failed, slow, timed, latency
+end
+
+-- The clock went back: what began in the future is dropped, and the newest of the rest goes on.
+local function window_go_back(window, now)
+  while window.start_ms > now do
+    if window.past == '' then
+      window_clear(window)
+      return
+    end
+    window.start_ms, window.ok, window.failed, window.slow, window.timed, window.latency =
+      window_unseal(window, #window.past - BUCKET_SIZE + 1)
+    window.until_ms = window.start_ms + window.width_ms
+    window.past = string.sub(window.past, 1, -BUCKET_SIZE - 1)
+  end
 end
 
 -- Drop what is too old, what lies in the future (the clock went back), or has another width.
-local function window_slide(breaker, policy, now)
-  if breaker.width_ms ~= policy.bucket_ms then
-    breaker.width_ms = policy.bucket_ms
-    breaker.buckets = {}
+local function window_slide(window, policy, now)
+  if window.width_ms ~= policy.bucket_ms then
+    window.width_ms = policy.bucket_ms
+    window_clear(window)
     return
   end
-  local buckets, kept = breaker.buckets, {}
+  if window.start_ms > now then
+    window_go_back(window, now)
+  end
   local oldest = now - policy.window_ms
-  for _, bucket in ipairs(buckets) do
-    if bucket.start >= oldest and bucket.start <= now then
-      kept[#kept + 1] = bucket
-    end
+  if window.start_ms < oldest then
+    window_clear(window)
   end
-  if #kept ~= #buckets then
-    breaker.buckets = kept
+  while window.past ~= '' and struct.unpack('>I6', window.past) < oldest do
+    window_unseal(window, 1)
+    window.past = string.sub(window.past, BUCKET_SIZE + 1)
   end
 end
 
-local function window_add(breaker, now, ok, failed, slow, timed, latency)
-  local buckets = breaker.buckets
-  local newest = buckets[#buckets]
-  if not newest or now >= newest.start + breaker.width_ms then
-    newest = { start = now, ok = 0, failed = 0, slow = 0, timed = 0, latency = 0 }
-    buckets[#buckets + 1] = newest
+-- Seal the newest bucket, if there is one, and begin another.
+local function window_begin(window, now)
+  if window.until_ms > 0 then
+    window.past = window.past .. struct.pack(
+      BUCKET, window.start_ms, window.ok, window.failed, window.slow, window.timed, window.latency
+    )
+    window.past_ok = window.past_ok + window.ok
+    window.past_failed = window.past_failed + window.failed
+    window.past_slow = window.past_slow + window.slow
+    window.past_timed = window.past_timed + window.timed
+    window.past_latency = window.past_latency + window.latency
   end
-  newest.text = nil
-  newest.ok = newest.ok + ok
-  newest.failed = newest.failed + failed
-  newest.slow = newest.slow + slow
-  newest.timed = newest.timed + timed
-  newest.latency = newest.latency + latency
+  window.start_ms, window.until_ms = now, now + window.width_ms
+  window.ok, window.failed, window.slow, window.timed, window.latency = 0, 0, 0, 0, 0
 end
 
-local function window_counts(breaker)
-  local counts = { ok = 0, failed = 0, slow = 0, timed = 0, latency = 0 }
-  for _, bucket in ipairs(breaker.buckets) do
-    counts.ok = counts.ok + bucket.ok
-    counts.failed = counts.failed + bucket.failed
-    counts.slow = counts.slow + bucket.slow
-    counts.timed = counts.timed + bucket.timed
-    counts.latency = counts.latency + bucket.latency
+-- Count outcomes at `now`; slide first.
+local function window_add(window, now, ok, failed, slow, timed, latency)
+  if now >= window.until_ms then
+    window_begin(window, now)
   end
-  return counts
+  window.ok = window.ok + ok
+  window.failed = window.failed + failed
+  window.slow = window.slow + slow
+  window.timed = window.timed + timed
+  window.latency = window.latency + latency
 end
 
--- The totals as `window_slide` would leave them; looking changes nothing.
-local function window_counts_at(breaker, policy, now)
-  local buckets, width = breaker.buckets, breaker.width_ms
-  window_slide(breaker, policy, now)
-  local counts = window_counts(breaker)
-  breaker.buckets, breaker.width_ms = buckets, width
-  return counts
+-- The totals as of the last slide.
+local function window_counts(window)
+  return {
+    ok = window.past_ok + window.ok,
+    failed = window.past_failed + window.failed,
+    slow = window.past_slow + window.slow,
+    timed = window.past_timed + window.timed,
+    latency = window.past_latency + window.latency,
+  }
 end

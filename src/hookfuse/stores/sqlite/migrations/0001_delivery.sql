@@ -79,7 +79,7 @@ CREATE TABLE messages (
 ) STRICT;
 
 CREATE UNIQUE INDEX messages_uid ON messages (app_id, uid) WHERE uid IS NOT NULL;
-CREATE INDEX messages_app ON messages (app_id, created_ms, id);
+CREATE INDEX messages_app ON messages (app_id, id);
 
 CREATE TABLE deliveries (
     message_id   TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""The composition root: the only module that names concrete stores.
+"""Breakers that many processes share, for operators' tools.
 
 `Fleet` is what operators' tools work with. Unlike a worker's breakers it answers from the store or raises: nobody is
 told "closed" because Redis was away.
@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
-
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from typing import NamedTuple, Self
+from urllib.parse import SplitResult, urlsplit
 
 from hookfuse.breakers import Breakers
 from hookfuse.core.policy import Policy
@@ -21,12 +17,13 @@ from hookfuse.core.state import Snapshot
 from hookfuse.core.window import BUCKETS, FOREVER_MS
 from hookfuse.errors import InvalidInput, StoreError
 from hookfuse.stores.redis import RedisStore
-from hookfuse.stores.redis.connect import translated
+from hookfuse.stores.redis.commands import Commands
 from hookfuse.stores.redis.keys import Keys
+from hookfuse.stores.redis.link import Link, open_link
+from hookfuse.stores.redis.target import ANY_SCHEME, SCHEMES, Cluster, Settings, each_host, read_target
 
 # A person would rather wait for a far server than hear that it is away.
 _DEADLINE = 3.0
-_SCHEMES = ("redis", "rediss", "unix")
 
 
 class NothingStored(StoreError):
@@ -46,7 +43,7 @@ class Fleet:
     def __init__(self, url: str, *, prefix: str = "hookfuse", shards: int | None = None) -> None:
         self.place = describe(url)
         self.prefix = prefix
-        self._client = _connect(url)
+        self._link = _connect(url, prefix)
         try:
             self.shards = self._agree_on_shards(shards)
             store = RedisStore(url, prefix=prefix, shards=self.shards, deadline=_DEADLINE)
@@ -54,14 +51,12 @@ class Fleet:
             self._policies: dict[str, Policy] = {}
             self.breakers = Breakers(store, policy_for=self._policy_of, outage="deny", consistency="strict")
         except BaseException:
-            self._client.close()
+            self._link.close()
             raise
 
     def pulse(self) -> Pulse:
-        with translated("asking for the time"):
-            seconds, micros = self._client.time()
-            life: Any = self._client.hget(self._keys.meta, "life")
-        return Pulse(seconds + micros / 1e6, life)
+        now_ms, life = self._link.run(Commands(self._keys).pulse())
+        return Pulse(int(now_ms) / 1000, life or None)
 
     def unhealthy(self) -> Iterator[Snapshot]:
         """Every breaker that is not plainly closed."""
@@ -70,13 +65,13 @@ class Fleet:
 
     def follow(self) -> None:
         """Wait until everything that happened so far has been told to the observers."""
-        self.breakers._session.catch_up()
+        self.breakers.catch_up()
 
     def close(self) -> None:
         try:
             self.breakers.close()
         finally:
-            self._client.close()
+            self._link.close()
 
     def __enter__(self) -> Self:
         return self
@@ -85,8 +80,7 @@ class Fleet:
         self.close()
 
     def _agree_on_shards(self, told: int | None) -> int:
-        with translated("reading the number of shards"):
-            stored: Any = self._client.hget(f"{self.prefix}:v1:meta", "shards")
+        (stored,) = self._link.ask([("HGET", Keys(self.prefix, 1).meta, "shards")])
         if stored is None and told is None:
             # Guessing would write the guess down, and workers with another number would refuse to start.
             raise NothingStored(
@@ -109,28 +103,19 @@ class Fleet:
         if key in self._policies:
             return self._policies[key]
         shard = self._keys.shard(key)
-        with translated("reading a breaker"):
-            pipe = self._client.pipeline(transaction=False)
-            pipe.hget(self._keys.breaker(shard, key), "width_ms")
-            pipe.hget(self._keys.index(shard), key)
-            width, entry = pipe.execute()
+        width, entry = self._link.ask(
+            [("HGET", self._keys.breaker(shard, key), "width_ms"), ("HGET", self._keys.index(shard), key)]
+        )
         return _read_policy(width, entry)
 
     def _read_policies(self) -> None:
         """Those of all breakers of the indexes, in two round trips however many they are."""
         keys = self._keys
-        with translated("listing breakers"):
-            pipe = self._client.pipeline(transaction=False)
-            for shard in range(self.shards):
-                pipe.hgetall(keys.index(shard))
-            entries = {name: entry for index in pipe.execute() for name, entry in index.items()}
-            for name in entries:
-                key = name.decode()
-                pipe.hget(keys.breaker(keys.shard(key), key), "width_ms")
-            widths = pipe.execute()
+        indexes = self._link.ask([("HGETALL", keys.index(shard)) for shard in range(self.shards)])
+        entries = {name.decode(): entry for index in indexes for name, entry in index.items()}
+        widths = self._link.ask([("HGET", keys.breaker(keys.shard(key), key), "width_ms") for key in entries])
         self._policies = {
-            name.decode(): _read_policy(width, entry)
-            for (name, entry), width in zip(entries.items(), widths, strict=True)
+            key: _read_policy(width, entry) for (key, entry), width in zip(entries.items(), widths, strict=True)
         }
 
 
@@ -149,18 +134,23 @@ def describe(url: str) -> str:
     """A Redis URL without its secrets. One that cannot be read is refused without being repeated."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "localhost", parts.port
+        hosts = ",".join(_describe_host(urlsplit(each)) for each in each_host(url))
     except ValueError:
         raise InvalidInput(_UNREADABLE) from None
-    if parts.scheme not in _SCHEMES:
-        raise InvalidInput("A Redis URL begins with redis://, rediss:// or unix://.")
+    if parts.scheme not in SCHEMES:
+        raise InvalidInput(f"A Redis URL begins with {ANY_SCHEME}.")
     if "@" in f"{parts.path}{parts.query}{parts.fragment}":
         # A password with a bare slash, question mark or hash: its rest would be taken for something to show.
         raise InvalidInput(_UNREADABLE)
     if parts.scheme == "unix":
         return f"unix://{parts.path}"
+    return f"{parts.scheme}://{hosts}{parts.path.rstrip('/')}"
+
+
+def _describe_host(parts: SplitResult) -> str:
+    host = parts.hostname or "localhost"
     host = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{host}:{port or 6379}{parts.path.rstrip('/')}"
+    return f"{host}:{parts.port or 6379}"
 
 
 _UNREADABLE = (
@@ -169,13 +159,13 @@ _UNREADABLE = (
 )
 
 
-def _connect(url: str) -> redis.Redis:
+def _connect(url: str, prefix: str) -> Link:
     try:
-        client = redis.Redis.from_url(
-            url, socket_timeout=_DEADLINE, socket_connect_timeout=_DEADLINE, retry=Retry(NoBackoff(), 0)
-        )
+        target = read_target(url)
+        server = target.server(target.seeds[0]) if isinstance(target, Cluster) else target
         # Options that the driver does not know come to light when a connection is made, before it connects.
-        client.connection_pool.make_connection()
+        server.client(_DEADLINE).connection_pool.make_connection()
     except (ValueError, TypeError):
         raise InvalidInput(_UNREADABLE) from None
-    return client
+    # Only what is beside the shards is asked of it before their number is known.
+    return open_link(Settings(Keys(prefix, 1), _DEADLINE, target))

@@ -1,0 +1,112 @@
+"""From accept to settled: messages of 1 KB to 100 endpoints, durable, signed, through a breaker each.
+
+The floor is a bare aiohttp loop that posts the same bodies to the same sink with as many in flight. SQLite is one
+process: producers and worker share it. On Postgres the producers are this process, workers are others, and breakers
+are shared through Redis. The clock runs from the first accept to the last settle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import aiohttp
+
+from benchmarks.delivery.world import BODY, PRODUCERS, Place, emptied, produce, run, settle_in
+from benchmarks.report import Bar, say, table
+from hookfuse.app.station import Station
+from hookfuse.core.delivery import Chosen, DeliveryState
+from hookfuse.testing.receivers import Ok, Order, ReceiversProcess
+
+ENDPOINTS = 100
+MESSAGES = 20_000
+ROUNDS = 2
+
+
+def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
+    with ReceiversProcess() as sink:
+        urls = list(sink.add_all({f"e{number}": Order(Ok()) for number in range(ENDPOINTS)}).values())
+        best = {"aiohttp": 0.0}
+        for turn in range(ROUNDS):
+            say(f"delivery, round {turn + 1} of {ROUNDS}")
+            best["aiohttp"] = max(best["aiohttp"], run(_floor(urls)))
+            for place in places:
+                for workers in (1,) if place.redis is None else (1, 2):
+                    name = f"{place.name}, {workers} worker{'s' * (workers > 1)}"
+                    best[name] = max(best.get(name, 0.0), run(_deliver(place, urls, workers)))
+    floor = best["aiohttp"]
+    rows = [[name, f"{rate:,.0f}", f"{rate / floor:.2f}x"] for name, rate in best.items()]
+    bars = [
+        Bar(
+            f"{name}: at least {least:.1f} x a bare aiohttp loop",
+            f"{best[name] / floor:.2f}x",
+            best[name] >= least * floor,
+        )
+        for name, least in (("Postgres, 1 worker", 1.0), ("SQLite, 1 worker", 0.8))
+        if name in best
+    ]
+    return [table(["deliveries a second, accept to settled", "rate", "of aiohttp"], rows)], bars
+
+
+async def _floor(urls: Sequence[str]) -> float:
+    numbers = iter(range(MESSAGES))
+    headers = {"content-type": "application/json"}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def one() -> None:
+            for number in numbers:
+                async with session.post(urls[number % len(urls)], data=BODY, headers=headers) as response:
+                    await response.read()
+                    assert response.status == 200
+
+        started = time.perf_counter()
+        await asyncio.gather(*(one() for _ in range(PRODUCERS)))
+        return MESSAGES / (time.perf_counter() - started)
+
+
+async def _deliver(place: Place, urls: Sequence[str], workers: int) -> float:
+    await emptied(place)
+    apps = [f"app_{number}" for number in range(len(urls))]
+    async with Station(place.settings()) as station:
+        await settle_in(station, urls)
+        helpers = [] if place.redis is None else [start_worker(place) for _ in range(workers)]
+        working = asyncio.create_task(station.worker.run()) if place.redis is None else None
+        try:
+            await produce(station.acceptor, apps, len(apps))
+            await _until_sent(station, apps, len(apps))
+            started = time.perf_counter()
+            await produce(station.acceptor, apps, MESSAGES)
+            await _until_sent(station, apps, len(apps) + MESSAGES)
+            return MESSAGES / (time.perf_counter() - started)
+        finally:
+            station.worker.stop()
+            if working is not None:
+                await working
+            for helper in helpers:
+                helper.terminate()
+                helper.wait()
+
+
+def start_worker(place: Place) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.delivery.worker",
+        place.database,
+        place.redis or "",
+        str(place.key_file),
+    ]
+    return subprocess.Popen(command)
+
+
+async def _until_sent(station: Station, apps: Sequence[str], count: int) -> None:
+    sent = (DeliveryState.SENT,)
+    open_ = (DeliveryState.PENDING, DeliveryState.SENDING)
+    for app_id in apps:
+        while await station.store.count(Chosen(app_id, states=open_)):
+            await asyncio.sleep(0.01)
+    found = sum([await station.store.count(Chosen(app_id, states=sent)) for app_id in apps])
+    assert found == count, f"{found} of {count} were sent"

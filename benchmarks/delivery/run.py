@@ -1,0 +1,27 @@
+"""All parts, on both stores."""
+
+from __future__ import annotations
+
+from benchmarks.delivery import accepting, day, flow, hanging, parked
+from benchmarks.delivery.world import places
+from benchmarks.report import Bar, Report
+
+_NOTES = f"""\
+{flow.MESSAGES:,} messages of 1 KB to {flow.ENDPOINTS} endpoints, the better of {flow.ROUNDS} rounds; every commit is
+synced. Sink, database, Redis, producers and workers share this machine's cores, and aiohttp has them for itself and
+the sink. Half hanging: {hanging.RATE:,} messages a second for {hanging.SECONDS} s, a deadline of 2 s."""
+
+
+def main() -> Report:
+    tables: list[str] = []
+    bars: list[Bar] = []
+    with places() as known:
+        found, its = flow.measure(known)
+        tables += found
+        bars += its
+        for part in (hanging, parked, accepting):
+            text, its = part.measure(known)
+            tables.append(text)
+            bars += its
+    text, its = day.measure()
+    return Report([*tables, text], _NOTES, [*bars, *its])

@@ -1,0 +1,109 @@
+"""Delivery, put together: where messages live, who guards the endpoints, and who sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from hookfuse.breakers import AsyncBreakers
+from hookfuse.core.addresses import Networks
+from hookfuse.core.delivery import Claim
+from hookfuse.delivery.accept import Acceptor
+from hookfuse.delivery.courier import OnAttempt
+from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.targets import Defaults, Targets
+from hookfuse.delivery.worker import Worker, WorkerSettings
+from hookfuse.errors import InvalidInput
+from hookfuse.ports import BreakerStore, DeliveryStore
+from hookfuse.sealing import AesGcmSealer, CurveEd25519, read_or_make_key
+from hookfuse.stores.memory import MemoryStore
+from hookfuse.transport import HttpSender, Limits, Proxy
+
+
+@dataclass(frozen=True, slots=True)
+class StationSettings:
+    """Where things are, and how they behave.
+
+    database   "sqlite:///FILE" or "postgresql://…"
+    redis      a Redis URL to share breakers through; None: breakers of this process
+    key_file   the master key, made if it is not there
+    networks   what may be dialled beside public addresses
+    """
+
+    database: str
+    key_file: Path
+    redis: str | None = None
+    networks: Networks = field(default_factory=Networks)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    defaults: Defaults = field(default_factory=Defaults)
+    limits: Limits | None = None
+    proxy: Proxy | None = None
+    pooled: bool = False
+    """Whether Postgres is reached through a pooler in transaction mode."""
+
+
+class Station:
+    """Everything that delivery needs, for the event loop that opens it."""
+
+    def __init__(
+        self,
+        settings: StationSettings,
+        *,
+        on_attempt: OnAttempt = lambda attempted: None,
+        on_lost: Callable[[Sequence[Claim]], None] = lambda claims: None,
+        on_suspect: Callable[[bool], None] = lambda suspect: None,
+    ) -> None:
+        self.store = open_store(settings.database, pooled=settings.pooled)
+        self.sealer = AesGcmSealer(read_or_make_key(settings.key_file))
+        self.curve = CurveEd25519()
+        self.targets = Targets(self.store, self.sealer, networks=settings.networks, defaults=settings.defaults)
+        self.breakers = AsyncBreakers(_breaker_store(settings.redis), policy_for=self.targets.policy_for)
+        self.sender = HttpSender(settings.networks, limits=settings.limits, proxy=settings.proxy)
+        self.acceptor = Acceptor(self.store)
+        self.worker = Worker(
+            self.store,
+            self.breakers,
+            self.sender,
+            self.targets,
+            settings.worker,
+            sign_ed25519=self.curve.sign,
+            egress=EgressWatch(on_suspect),
+            on_attempt=on_attempt,
+            on_lost=on_lost,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.store.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.acceptor.close()
+        await self.sender.close()
+        await self.breakers.close()
+        await self.store.close()
+
+
+def open_store(url: str, *, pooled: bool = False) -> DeliveryStore:
+    """The delivery store of a URL; nothing is opened yet."""
+    scheme = urlsplit(url).scheme
+    if scheme == "sqlite":
+        from hookfuse.stores.sqlite import SqliteStore
+
+        return SqliteStore(url.removeprefix("sqlite://"))
+    if scheme in ("postgresql", "postgres"):
+        from hookfuse.stores.postgres import PostgresStore
+
+        return PostgresStore(url, pooled=pooled)
+    # Without the URL itself: it may hold a password.
+    raise InvalidInput("A database URL begins with sqlite:/// or postgresql://, and this one does not.")
+
+
+def _breaker_store(url: str | None) -> BreakerStore:
+    if url is None:
+        return MemoryStore()
+    from hookfuse.stores.redis import RedisStore
+
+    return RedisStore(url)

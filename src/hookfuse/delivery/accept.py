@@ -1,0 +1,83 @@
+"""Accepting messages: callers at the same time share a commit, each with an answer of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from hookfuse.core.message import Answer, NewMessage
+from hookfuse.errors import StoreUnavailable
+from hookfuse.ports import Lanes
+
+_MOST_AT_ONCE = 500
+_MOST_BYTES = 8 << 20
+
+
+class _Waiting(NamedTuple):
+    message: NewMessage
+    answer: asyncio.Future[Answer]
+
+
+class Acceptor:
+    """One journey to the database at a time; what is asked meanwhile goes with the next."""
+
+    def __init__(self, store: Lanes, *, most_waiting: int = 10_000) -> None:
+        self._store = store
+        self._most_waiting = most_waiting
+        self._waiting: list[_Waiting] = []
+        self._journey: asyncio.Task[None] | None = None
+
+    async def accept(self, message: NewMessage) -> Answer:
+        """Returns once the message is committed. A caller that is cancelled cannot know whether it was."""
+        if len(self._waiting) >= self._most_waiting:
+            raise StoreUnavailable("More messages are waiting to be stored than this process takes; send it again.")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append(_Waiting(message, answer))
+        if self._journey is None:
+            self._journey = loop.create_task(self._travel(), name="hookfuse-accept")
+        return await answer
+
+    async def close(self) -> None:
+        """Wait until everyone has an answer."""
+        while self._journey is not None:
+            await asyncio.wait([self._journey])
+
+    async def _travel(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._take()
+                try:
+                    answers = await self._store.accept([each.message for each in batch])
+                except BaseException as error:
+                    _answer_all(batch, error)
+                    if not isinstance(error, Exception):
+                        raise
+                else:
+                    for each, answer in zip(batch, answers, strict=True):
+                        if not each.answer.done():
+                            each.answer.set_result(answer)
+        finally:
+            self._journey = None
+            if self._waiting:
+                _answer_all(self._waiting, StoreUnavailable("The program is ending; nothing was stored."))
+                self._waiting = []
+
+    def _take(self) -> list[_Waiting]:
+        """The first that wait, as many as one transaction should carry."""
+        size = count = 0
+        for each in self._waiting[:_MOST_AT_ONCE]:
+            size += len(each.message.payload)
+            if count and size > _MOST_BYTES:
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
+
+def _answer_all(batch: list[_Waiting], error: BaseException) -> None:
+    # A cancelled journey must not look like a cancelled caller.
+    shown = error if isinstance(error, Exception) else StoreUnavailable("The program is ending.")
+    for each in batch:
+        if not each.answer.done():
+            each.answer.set_exception(shown)

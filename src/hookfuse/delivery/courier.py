@@ -1,0 +1,207 @@
+"""One claim from the breaker's answer to its settlement: admit, sign, send, judge, record, settle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hookfuse.breakers import AsyncBreakers
+from hookfuse.core import signing
+from hookfuse.core.admission import Admission
+from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Settlement
+from hookfuse.core.endpoint import Stop
+from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
+from hookfuse.core.lanes import BLOCKED_AT_MOST_MS
+from hookfuse.core.outcome import FAILURE, OK, Outcome
+from hookfuse.core.response import LOCAL_DELAY, Step, Verdict, judge
+from hookfuse.core.sending import Request, SendResult, Trouble
+from hookfuse.core.state import State, Transition
+from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.settler import Settler
+from hookfuse.delivery.targets import Target, Targets
+from hookfuse.errors import StoreError
+from hookfuse.ports import DeliveryStore, Sender
+
+KEPT_BYTES = 4_096
+"""How much of a response is kept with its attempt."""
+
+_STATES = {Step.SENT: DeliveryState.SENT, Step.RETRY: DeliveryState.PENDING, Step.FAILED: DeliveryState.FAILED}
+_RAMP_PAUSE_MS = 100
+_CONTENT = ("content-type", "application/json")
+
+_log = logging.getLogger("hookfuse.delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """One attempt with everything that is known of it: for logs and metrics."""
+
+    claim: Claim
+    target: Target
+    result: SendResult
+    verdict: Verdict
+
+
+OnAttempt: TypeAlias = Callable[[Attempted], None]
+
+
+class Courier:
+    """Delivers claims, as many at once as it is asked to."""
+
+    def __init__(
+        self,
+        store: DeliveryStore,
+        breakers: AsyncBreakers,
+        sender: Sender,
+        targets: Targets,
+        settler: Settler,
+        *,
+        now: Callable[[], float],
+        egress: EgressWatch | None = None,
+        sign_ed25519: signing.SignEd25519 | None = None,
+        on_attempt: OnAttempt = lambda attempted: None,
+    ) -> None:
+        self._store = store
+        self._breakers = breakers
+        self._sender = sender
+        self._targets = targets
+        self._settler = settler
+        self._now = now
+        self._egress = egress or EgressWatch()
+        self._sign_ed25519 = sign_ed25519
+        self._on_attempt = on_attempt
+
+    async def deliver(self, claim: Claim, target: Target | None, dial_before: float) -> None:
+        """See a claim through to its settlement, whatever happens. `dial_before` is monotonic seconds."""
+        try:
+            if target is None:
+                self._settler.settle(Settlement(claim, DeliveryState.CANCELLED, "endpoint_missing", spent=False))
+            elif target.destination is None:
+                await self._conclude(claim, target, _unfit(target), self._now(), None)
+            else:
+                await self._ask(claim, target, dial_before)
+        except asyncio.CancelledError:
+            self._settler.defer(Deferral(claim, "released"))
+            raise
+        except Exception:
+            # A message that breaks us must not come back for ever, so it spends an attempt of its schedule.
+            _log.exception("delivery of %s to %s went wrong here", claim.message_id, claim.endpoint_id)
+            self._settler.settle(_broken(claim, target))
+
+    async def _ask(self, claim: Claim, target: Target, dial_before: float) -> None:
+        admission = await self._breakers.admit(target.key)
+        if not admission.allowed:
+            self._settler.defer(_denied(claim, admission))
+            return
+        settled = False
+        try:
+            if admission.share < 1 and claim.in_flight > max(1, int(target.cap * admission.share)):
+                self._settler.defer(Deferral(claim, "ramp", delay_ms=_RAMP_PAUSE_MS))
+                return
+            if time.monotonic() >= dial_before:
+                # The lease would end in mid-request, and someone else would send it too.
+                self._settler.defer(Deferral(claim, "lease_short"))
+                return
+            started = self._now()
+            result = await self._sender.send(self._request(claim, target, started))
+            settled = True
+            await self._conclude(claim, target, result, started, admission)
+        finally:
+            if not settled:
+                await self._breakers.release(admission)
+
+    def _request(self, claim: Claim, target: Target, now: float) -> Request:
+        assert target.destination is not None
+        headers: tuple[tuple[str, str], ...] = (_CONTENT, *target.headers)
+        if target.ring is not None:
+            headers += signing.headers(target.ring, claim.message_id, int(now), claim.payload, now, self._sign_ed25519)
+        return Request(target.destination, headers, claim.payload, target.timeout)
+
+    async def _conclude(
+        self, claim: Claim, target: Target, result: SendResult, started: float, admission: Admission | None
+    ) -> None:
+        verdict = judge(result, claim.spent, target.retry, target.response, self._now(), random.random())
+        if self._egress.saw(claim.endpoint_id, result, time.monotonic()):
+            verdict = Verdict(Step.RETRY, Outcome.IGNORED, "egress_suspect", int(LOCAL_DELAY * 1000), spent=False)
+        if admission is not None:
+            transition = await self._breakers.record(
+                admission, verdict.outcome, latency=result.latency, error=_error_text(result)
+            )
+            if transition is not None:
+                await self._heed(target, transition)
+        if verdict.disable:
+            await self._disable(claim.endpoint_id, "gone: the endpoint answered 410")
+        if verdict.flag and verdict.flag != target.flag:
+            await self._quietly(self._store.change_endpoint(claim.endpoint_id, {"flag": verdict.flag}))
+        self._settler.settle(_settlement(claim, verdict, _attempt(claim, result, started)))
+        self._on_attempt(Attempted(claim, target, result, verdict))
+
+    async def _heed(self, target: Target, transition: Transition) -> None:
+        """A breaker that disables for good stops its endpoints; one that comes back by itself needs no help."""
+        if transition.after is State.DISABLED and target.policy.reenable_ms is None:
+            for endpoint_id in self._targets.endpoints_of(target.key):
+                await self._disable(endpoint_id, f"breaker: {transition.reason}")
+
+    async def _disable(self, endpoint_id: str, reason: str) -> None:
+        await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason))
+
+    async def _quietly(self, change: object) -> None:
+        try:
+            await change  # type: ignore[misc]
+        except StoreError as error:
+            # The same answer will come again, and with it another chance.
+            _log.warning("an endpoint could not be changed: %s", error)
+
+
+def _unfit(target: Target) -> SendResult:
+    trouble = Trouble.BLOCKED if target.trouble == Trouble.BLOCKED else Trouble.LOCAL
+    return SendResult(None, trouble, 0.0, detail=target.trouble)
+
+
+def _denied(claim: Claim, admission: Admission) -> Deferral:
+    wait = admission.retry_after
+    wait_ms = BLOCKED_AT_MOST_MS if wait is None else min(int(wait * 1000) + 1, BLOCKED_AT_MOST_MS)
+    return Deferral(claim, f"breaker_{admission.reason}", wait_ms=max(wait_ms, 1))
+
+
+def _settlement(claim: Claim, verdict: Verdict, attempt: Attempt) -> Settlement:
+    kind = verdict.outcome.kind
+    healthy = True if kind is OK else False if kind is FAILURE else None
+    return Settlement(
+        claim, _STATES[verdict.step], verdict.reason, attempt, verdict.delay_ms or 0, verdict.spent, healthy
+    )
+
+
+def _attempt(claim: Claim, result: SendResult, started: float) -> Attempt:
+    at_ms = int(started * 1000)
+    return Attempt(
+        make_id(IdKind.ATTEMPT, at_ms, random.randbytes(ENTROPY_BYTES)),
+        claim.message_id,
+        claim.endpoint_id,
+        claim.app_id,
+        claim.attempts + 1,
+        at_ms,
+        result.status,
+        "" if result.trouble is None else result.trouble.value,
+        int(result.latency * 1000 + 0.5),
+        result.body[:KEPT_BYTES],
+        result.detail,
+    )
+
+
+def _broken(claim: Claim, target: Target | None) -> Settlement:
+    delay_ms = None if target is None else target.retry.delay_ms(claim.spent + 1, random.random())
+    if delay_ms is None:
+        return Settlement(claim, DeliveryState.FAILED, "internal_error")
+    return Settlement(claim, DeliveryState.PENDING, "internal_error", delay_ms=delay_ms)
+
+
+def _error_text(result: SendResult) -> str | None:
+    if result.trouble is not None:
+        return f"{result.trouble.value}: {result.detail}" if result.detail else result.trouble.value
+    return None if result.succeeded else f"status {result.status}"

@@ -1,0 +1,101 @@
+"""Writes what became of claims, many at a time. What the database could not take now is written as soon as it can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from hookfuse.core.delivery import Claim, Deferral, Settlement
+from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.ports import Lanes
+
+T = TypeVar("T")
+
+_log = logging.getLogger("hookfuse.delivery")
+
+_MOST_AT_ONCE = 500
+_PAUSE = 0.002
+_LONGEST_PAUSE = 1.0
+
+
+class Settler:
+    """One journey at a time; what ends meanwhile goes with the next.
+
+    `lost` hears of claims that were settled too late, `written` of every journey's end.
+    """
+
+    def __init__(
+        self, store: Lanes, lost: Callable[[Sequence[Claim]], None], written: Callable[[], None] = lambda: None
+    ) -> None:
+        self._store = store
+        self._lost = lost
+        self._written = written
+        self._settlements: list[Settlement] = []
+        self._deferrals: list[Deferral] = []
+        self._journey: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def settle(self, settlement: Settlement) -> None:
+        self._settlements.append(settlement)
+        self._start()
+
+    def defer(self, deferral: Deferral) -> None:
+        self._deferrals.append(deferral)
+        self._start()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._settlements) + len(self._deferrals)
+
+    async def flush(self) -> None:
+        """Wait until everything is written."""
+        await self._idle.wait()
+
+    def _start(self) -> None:
+        if self._journey is None:
+            self._idle.clear()
+            self._journey = asyncio.get_running_loop().create_task(self._travel(), name="hookfuse-settle")
+
+    async def _travel(self) -> None:
+        try:
+            await asyncio.sleep(_PAUSE)
+            while self._settlements or self._deferrals:
+                settlements, self._settlements = _cut(self._settlements)
+                deferrals, self._deferrals = _cut(self._deferrals)
+                if settlements:
+                    await self._write(partial(self._settle, settlements))
+                if deferrals:
+                    await self._write(partial(self._store.defer, deferrals))
+                self._written()
+        finally:
+            self._journey = None
+            self._idle.set()
+
+    async def _settle(self, batch: Sequence[Settlement]) -> None:
+        stale = await self._store.settle(batch)
+        if stale:
+            self._lost(stale)
+
+    async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
+        # Asking twice is safe: what was done the first time is refused the second, by its token.
+        pause = 0.05
+        while True:
+            try:
+                return await write()
+            except StoreUnavailable as error:
+                _log.warning("settling waits for the database: %s", error)
+                await asyncio.sleep(pause * random.uniform(0.5, 1))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            except StoreError:
+                # The leases will end and the deliveries come back; nothing is lost.
+                _log.exception("a batch could not be settled")
+                return None
+
+
+def _cut(waiting: list[T]) -> tuple[list[T], list[T]]:
+    return waiting[:_MOST_AT_ONCE], waiting[_MOST_AT_ONCE:]

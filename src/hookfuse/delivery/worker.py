@@ -1,0 +1,243 @@
+"""The loop that claims what is due and hands it to couriers, with back-pressure and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hookfuse.breakers import AsyncBreakers
+from hookfuse.core import signing
+from hookfuse.core.delivery import Claim, Claims, Deferral
+from hookfuse.core.state import State, Transition
+from hookfuse.delivery.courier import Courier, OnAttempt
+from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.rescue import Rescuer
+from hookfuse.delivery.settler import Settler
+from hookfuse.delivery.targets import Target, Targets
+from hookfuse.errors import InvalidInput, StoreError
+from hookfuse.ports import DeliveryStore, Sender
+
+_log = logging.getLogger("hookfuse.delivery")
+
+_FAILING_SHARE = 10
+_SUSPECTS = 16
+_SUSPECT_PAUSE_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How much a worker does at once, and how long it may take.
+
+    slots            requests in flight at most
+    batch            deliveries in one claim at most
+    lease            seconds after which a lost worker's claims come back
+    longest_timeout  the longest request deadline that an endpoint may have
+    margin           seconds by which a lease must be longer than that
+    poll             seconds after which it looks for work though nothing was heard
+    rescue_every     seconds between looks for lost workers' claims
+    deaths           lost workers that make a delivery fail
+    grace            seconds for requests in flight when it is asked to stop
+    """
+
+    slots: int = 1024
+    batch: int = 256
+    lease: float = 300.0
+    longest_timeout: float = 30.0
+    margin: float = 5.0
+    poll: float = 1.0
+    rescue_every: float = 5.0
+    deaths: int = 3
+    grace: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.lease <= self.longest_timeout + self.margin:
+            raise InvalidInput(
+                f"The lease ({self.lease:g} s) must be longer than the longest request ({self.longest_timeout:g} s) "
+                f"and {self.margin:g} s more, or deliveries are sent twice; make it longer, or the timeout shorter."
+            )
+        if self.slots < 1 or self.batch < 1 or self.deaths < 1:
+            raise InvalidInput("slots, batch and deaths must be at least 1.")
+
+
+class Worker:
+    """Delivers until it is told to stop. One per process is enough."""
+
+    def __init__(
+        self,
+        store: DeliveryStore,
+        breakers: AsyncBreakers,
+        sender: Sender,
+        targets: Targets,
+        settings: WorkerSettings | None = None,
+        *,
+        sign_ed25519: signing.SignEd25519 | None = None,
+        egress: EgressWatch | None = None,
+        on_attempt: OnAttempt = lambda attempted: None,
+        on_lost: Callable[[Sequence[Claim]], None] = lambda claims: None,
+    ) -> None:
+        self.settings = settings or WorkerSettings()
+        self._store = store
+        self._breakers = breakers
+        self._targets = targets
+        self._on_lost = on_lost
+        self._offset = 0.0
+        self._room = asyncio.Event()
+        self._settler = Settler(store, self._lost, self._room.set)
+        self._courier = Courier(
+            store,
+            breakers,
+            sender,
+            targets,
+            self._settler,
+            now=self.now,
+            egress=egress,
+            sign_ed25519=sign_ed25519,
+            on_attempt=on_attempt,
+        )
+        self._rescuer = Rescuer(store, self.settings.deaths, self.settings.rescue_every)
+        self._hands: set[asyncio.Task[None]] = set()
+        self._failing = 0
+        self._suspects = 0
+        self._stopping = asyncio.Event()
+        self._unblocking: set[str] = set()
+        self._unblocker: asyncio.Task[None] | None = None
+
+    def now(self) -> float:
+        """Unix seconds by the database's clock, as of the last claim."""
+        return time.time() + self._offset
+
+    @property
+    def in_hand(self) -> int:
+        return len(self._hands)
+
+    def stop(self) -> None:
+        """Claim nothing more; `run` returns when what is in flight has ended, or after the grace."""
+        self._stopping.set()
+        self._room.set()
+
+    async def run(self) -> None:
+        subscription = self._breakers.subscribe(self._changed)
+        rescuing = asyncio.create_task(self._rescuer.run(), name="hookfuse-rescue")
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            while not self._stopping.is_set():
+                claims = await self._claim()
+                if claims is not None and claims.claims:
+                    await self._hand_out(claims)
+                else:
+                    await self._rest(claims, stopping)
+        finally:
+            subscription.close()
+            for task in (rescuing, stopping):
+                task.cancel()
+            await asyncio.gather(rescuing, stopping, return_exceptions=True)
+            await self._finish()
+
+    async def _claim(self) -> Claims | None:
+        """What is due, as soon as there is room for some of it; None: the database is away."""
+        wanted = min(self.settings.batch, self.settings.slots)
+        while self._free() < max(1, wanted // 4) and not self._stopping.is_set():
+            self._room.clear()
+            await self._room.wait()
+        if self._stopping.is_set():
+            return None
+        failing = max(0, self.settings.slots // _FAILING_SHARE - self._failing)
+        try:
+            claims = await self._store.claim(
+                min(self._free(), wanted), lease_ms=int(self.settings.lease * 1000), failing_limit=failing
+            )
+        except StoreError as error:
+            _log.warning("claiming waits for the database: %s", error)
+            return None
+        self._offset = claims.now_ms / 1000 - time.time()
+        return claims
+
+    def _free(self) -> int:
+        return self.settings.slots - len(self._hands) - self._settler.waiting
+
+    async def _hand_out(self, claims: Claims) -> None:
+        dial_before = time.monotonic() + self.settings.lease - self.settings.longest_timeout - self.settings.margin
+        try:
+            targets = await self._targets.of(claims.claims)
+        except StoreError as error:
+            _log.warning("reading endpoints waits for the database: %s", error)
+            for claim in claims.claims:
+                self._settler.defer(Deferral(claim, "released"))
+            return
+        for claim in claims.claims:
+            if claim.deaths == 0 or self._may_take_suspect(claim):
+                self._start(claim, targets.get(claim.endpoint_id), dial_before)
+            else:
+                self._settler.defer(Deferral(claim, "suspect", delay_ms=_SUSPECT_PAUSE_MS))
+
+    def _may_take_suspect(self, claim: Claim) -> bool:
+        """A delivery whose worker died may have killed it. So few of them are in hand at once, and of those that
+        lost two workers only one: whoever was merely near when a worker died is not charged three times."""
+        return self._suspects < (_SUSPECTS if claim.deaths == 1 else 1)
+
+    def _start(self, claim: Claim, target: Target | None, dial_before: float) -> None:
+        task = asyncio.get_running_loop().create_task(self._courier.deliver(claim, target, dial_before))
+        self._hands.add(task)
+        self._failing += claim.failing
+        self._suspects += claim.deaths > 0
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._hands.discard(task)
+            self._failing -= claim.failing
+            self._suspects -= claim.deaths > 0
+            self._room.set()
+
+        task.add_done_callback(ended)
+
+    async def _rest(self, claims: Claims | None, stopping: asyncio.Task[bool]) -> None:
+        """Until something is due, something was heard, or it is time to look anyway."""
+        if self._stopping.is_set():
+            return
+        if claims is None:
+            await asyncio.wait([stopping], timeout=self.settings.poll)
+            return
+        seconds = self.settings.poll if claims.wait_ms is None else min(claims.wait_ms / 1000, self.settings.poll)
+        waiting = asyncio.ensure_future(self._store.wait(max(seconds, 0.001)))
+        await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    def _changed(self, transition: Transition) -> None:
+        """Lanes that are blocked by a breaker are looked at again once it lets calls through."""
+        by_hand = transition.actor != "breaker" and transition.after is not State.DISABLED
+        if transition.after is State.CLOSED or by_hand:
+            self._unblocking.update(self._targets.endpoints_of(transition.key))
+            if self._unblocker is None:
+                self._unblocker = asyncio.get_running_loop().create_task(self._unblock(), name="hookfuse-unblock")
+
+    async def _unblock(self) -> None:
+        try:
+            while self._unblocking:
+                ids, self._unblocking = self._unblocking, set()
+                await self._store.unblock(sorted(ids))
+        except StoreError as error:
+            # A blocked lane is looked at again within a minute all the same.
+            _log.warning("unblocking lanes failed: %s", error)
+        finally:
+            self._unblocker = None
+
+    def _lost(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            _log.warning("the lease of %s to %s was lost before it was settled", claim.message_id, claim.endpoint_id)
+        self._on_lost(claims)
+
+    async def _finish(self) -> None:
+        """Let what is in flight end, give back the rest, and write everything down."""
+        if self._hands:
+            await asyncio.wait(self._hands, timeout=self.settings.grace)
+        for task in list(self._hands):
+            task.cancel()
+        await asyncio.gather(*self._hands, return_exceptions=True)
+        try:
+            async with asyncio.timeout(self.settings.margin):
+                await self._settler.flush()
+        except TimeoutError:
+            _log.warning("%d claims could not be settled; they come back when their leases end", self._settler.waiting)

@@ -1,0 +1,20 @@
+"""The one package that opens outbound connections.
+
+A request goes through these files, in this order:
+
+    sender       the way of a request, and its one deadline
+    guard        where is it, and may it be dialled there?     resolver, nameservers, dns, system
+    pool         routes and kept connections
+    dialer       from addresses to a connection                dialing, proxy, tls
+    connection   one request out, one response in              message, response
+
+What is dialled is always an address that was vetted, never a name. Every failure is a value (`troubles.Failure`) that
+says whose fault it is.
+"""
+
+from hookfuse.transport.limits import Limits
+from hookfuse.transport.proxy import Proxy
+from hookfuse.transport.resolver import Answer, DnsResolver, Resolver
+from hookfuse.transport.sender import HttpSender
+
+__all__ = ["Answer", "DnsResolver", "HttpSender", "Limits", "Proxy", "Resolver"]

@@ -1,0 +1,132 @@
+"""One connection: a request out, a response in, one at a time.
+
+This is the hot path. There is no stream and no task in it: a request on a kept connection costs one future, one timer
+and one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from time import monotonic
+from typing import Protocol, cast
+
+from hookfuse.core.addresses import Address
+from hookfuse.core.sending import SendResult, Trouble
+from hookfuse.transport.limits import Limits
+from hookfuse.transport.response import ResponseReader
+from hookfuse.transport.tls import tls_failure
+from hookfuse.transport.troubles import Failure, os_failure
+
+
+class Owner(Protocol):
+    """Who keeps the books of open connections."""
+
+    def opened(self, connection: Connection) -> None: ...
+
+    def lost(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """A connection to one vetted address.
+
+    A kept connection may have been closed by the peer while our request was on its way. Then `exchange` answers None,
+    and the caller sends the request again on a new connection. That is so only if the connection had carried an
+    exchange before, and ended without a single byte of an answer to this one. The peer may have worked on the request
+    all the same, in which case it sees it twice.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, address: Address, owner: Owner) -> None:
+        self.address = address
+        self.idle_since = 0.0
+        self._loop = loop
+        self._owner = owner
+        self._reader = ResponseReader(limits)
+        self._waiter: asyncio.Future[SendResult | None] | None = None
+        self._keep = True
+        self._started = 0.0
+        self._exchanges = 0
+
+    def exchange(self, data: bytes, started: float, timeout: float) -> asyncio.Future[SendResult | None]:
+        """Send a request; None says that this kept connection was already closed by the peer."""
+        self._reader.begin()
+        self._started = started
+        self._exchanges += 1
+        self._waiter = waiter = self._loop.create_future()
+        self._timer = self._loop.call_later(timeout, self._expire)
+        self._transport.write(data)
+        return waiter
+
+    @property
+    def reusable(self) -> bool:
+        return self._keep and not self._transport.is_closing()
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way."""
+        self._keep = False
+        if self._waiter is not None:
+            self._timer.cancel()
+            self._waiter = None
+        self._transport.abort()
+
+    def fail(self, failure: Failure) -> None:
+        """Close at once, and tell whoever waits why."""
+        if self._waiter is not None:
+            latency = monotonic() - self._started
+            self._answer(SendResult(None, failure.trouble, latency, detail=failure.detail))
+        self.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._owner.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiter is None:
+            # Nobody asked for it. It must not be read as the answer to the next request.
+            self.abort()
+        elif self._reader.feed(data):
+            if self._reader.fault:
+                self.fail(Failure(Trouble.PROTOCOL, f"The response is not one that we take: {self._reader.fault}."))
+            else:
+                # With a part of the request still unsent, the next one would follow in the midst of it.
+                self._keep = self._reader.keep_alive and not self._transport.get_write_buffer_size()
+                self._succeed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._keep = False
+        if self._waiter is not None:
+            if exc is None and self._reader.ends_with_connection():
+                self._succeed()
+            elif self._exchanges > 1 and not self._reader.taken and not isinstance(exc, ssl.SSLError):
+                self._answer(None)
+            else:
+                self.fail(self._loss(exc))
+        self._reader.release()
+        self._owner.lost(self)
+
+    def _loss(self, exc: Exception | None) -> Failure:
+        if isinstance(exc, ssl.SSLError):
+            return tls_failure(exc)
+        if isinstance(exc, OSError):
+            failure = os_failure(exc.errno, Trouble.DISCONNECTED)
+            if failure.trouble is Trouble.LOCAL:
+                return failure
+        how = "closed" if exc is None else "broken"
+        when = "before the response was complete" if self._reader.taken else "before a response"
+        return Failure(Trouble.DISCONNECTED, f"The connection was {how} {when}.")
+
+    def _expire(self) -> None:
+        what = "was complete" if self._reader.taken else "began"
+        self.fail(Failure(Trouble.TIMEOUT, f"The deadline passed before the response {what}."))
+
+    def _succeed(self) -> None:
+        reader = self._reader
+        latency = monotonic() - self._started
+        self._answer(SendResult(reader.status, None, latency, reader.headers, reader.body, reader.truncated))
+
+    def _answer(self, result: SendResult | None) -> None:
+        waiter = self._waiter
+        self._waiter = None
+        self._timer.cancel()
+        if waiter is not None and not waiter.done():
+            waiter.set_result(result)

@@ -1,0 +1,92 @@
+"""From vetted addresses to a connection: straight or through the egress proxy, with TLS or without."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from functools import partial
+
+from hookfuse.core.addresses import Address, Networks, parse_address
+from hookfuse.core.destination import Destination
+from hookfuse.core.sending import Trouble
+from hookfuse.transport.connection import Connection, Owner
+from hookfuse.transport.dialing import Opened, blocked, connect, in_turns, open_socket, race
+from hookfuse.transport.limits import Limits
+from hookfuse.transport.proxy import Proxy, tunnel
+from hookfuse.transport.resolver import Resolver
+from hookfuse.transport.tls import client_context, tls_failure
+from hookfuse.transport.troubles import Failure, os_failure
+
+
+class Dialer:
+    def __init__(
+        self, limits: Limits, resolver: Resolver, proxy: Proxy | None, ssl_context: ssl.SSLContext | None
+    ) -> None:
+        self._limits = limits
+        self._resolver = resolver
+        self._proxy = proxy
+        self._ssl_context = ssl_context
+
+    async def dial(
+        self, destination: Destination, addresses: tuple[Address, ...], networks: Networks, owner: Owner
+    ) -> Connection | Failure:
+        """A connection to one of the addresses."""
+        if self._proxy is None:
+            opener = partial(open_socket, port=destination.port, networks=networks)
+        else:
+            opener = partial(self._open_through, self._proxy, port=destination.port, networks=networks)
+        opened = await race(in_turns(addresses, self._limits.addresses), opener, self._limits.stagger)
+        return opened if isinstance(opened, Failure) else await self._hand_over(opened, destination, owner)
+
+    async def _hand_over(self, opened: Opened, destination: Destination, owner: Owner) -> Connection | Failure:
+        """Give a socket to the event loop, which closes it from here on."""
+        loop = asyncio.get_running_loop()
+        connection = Connection(loop, self._limits, opened.address, owner)
+        try:
+            await loop.create_connection(
+                lambda: connection,
+                sock=opened.socket,
+                ssl=self._context() if destination.tls else None,
+                server_hostname=destination.host if destination.tls else None,
+            )
+        except OSError as error:
+            return tls_failure(error) if destination.tls else os_failure(error.errno, Trouble.CONNECT)
+        except BaseException:
+            # Cancelled here, uvloop closes the socket without a word to a connection that was already made.
+            owner.lost(connection)
+            raise
+        return connection
+
+    def _context(self) -> ssl.SSLContext:
+        # Reading the system's roots takes a while, so only who needs them waits for it.
+        if self._ssl_context is None:
+            self._ssl_context = client_context()
+        return self._ssl_context
+
+    async def _open_through(self, proxy: Proxy, address: Address, *, port: int, networks: Networks) -> Opened | Failure:
+        verdict = networks.verdict(address, port)
+        if verdict is not None:
+            return blocked(verdict)
+        opened = await self._open_proxy(proxy)
+        if isinstance(opened, Failure):
+            return opened
+        try:
+            failure = await tunnel(opened.socket, proxy, address, port)
+        except BaseException:
+            opened.socket.close()
+            raise
+        if failure is not None:
+            opened.socket.close()
+            return failure
+        return Opened(opened.socket, address)
+
+    async def _open_proxy(self, proxy: Proxy) -> Opened | Failure:
+        literal = parse_address(proxy.host)
+        addresses = (literal,) if literal else (await self._resolver.lookup(proxy.host)).addresses
+        if addresses:
+            opened = await race(
+                in_turns(addresses, self._limits.addresses), partial(connect, port=proxy.port), self._limits.stagger
+            )
+            if isinstance(opened, Opened) or opened.exhausted:
+                return opened
+        return Failure(Trouble.LOCAL, "The egress proxy cannot be reached.")

@@ -1,0 +1,125 @@
+"""Accepting in groups, watching the egress, walking through many deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from hookfuse.core.delivery import Chosen, DeliveryState
+from hookfuse.core.message import Accepted, Answer, NewMessage
+from hookfuse.core.sending import Trouble
+from hookfuse.delivery.accept import Acceptor
+from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.replay import cancel_chosen, retry_chosen
+from hookfuse.errors import StoreUnavailable
+from hookfuse.testing.sender import answer, trouble
+from tests.unit.delivery.conftest import Post
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_concurrent_callers_share_commits(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred callers at once are answered one by one, and stored in a few transactions."""
+    await post.endpoint()
+    accept, sizes = post.store.accept, []
+
+    async def counted(messages: Sequence[NewMessage]) -> Sequence[Answer]:
+        sizes.append(len(messages))
+        return await accept(messages)
+
+    monkeypatch.setattr(post.store, "accept", counted)
+    acceptor = Acceptor(post.store)
+    messages = [post.bench.message() for _ in range(100)]
+    answers = await asyncio.gather(*(acceptor.accept(message) for message in messages))
+    assert [each.id for each in answers if isinstance(each, Accepted)] == [message.id for message in messages]
+    assert sum(sizes) == 100
+    assert len(sizes) <= 3
+
+
+async def test_a_lost_store_answers_everyone(post: Post) -> None:
+    """When the store fails, every caller of the batch hears it, and the next batch is tried anew."""
+
+    class Broken:
+        calls = 0
+
+        async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
+            self.calls += 1
+            if self.calls == 1:
+                raise StoreUnavailable("The database is away.")
+            return [Accepted(message.id, 0, 0) for message in messages]
+
+    acceptor = Acceptor(Broken())  # type: ignore[arg-type]
+    failed = await asyncio.gather(*(acceptor.accept(post.bench.message()) for _ in range(5)), return_exceptions=True)
+    assert {type(each) for each in failed} == {StoreUnavailable}
+    assert isinstance(await acceptor.accept(post.bench.message()), Accepted)
+
+
+async def test_a_cancelled_caller_disturbs_nobody(post: Post) -> None:
+    """A caller that goes away leaves the others of its batch their answers."""
+    await post.endpoint()
+    acceptor = Acceptor(post.store)
+    calls = [asyncio.ensure_future(acceptor.accept(post.bench.message())) for _ in range(10)]
+    await asyncio.sleep(0)
+    calls[3].cancel()
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(each, Accepted) for each in answers) == 9
+    await acceptor.close()
+
+
+async def test_too_many_waiting_are_turned_away(post: Post) -> None:
+    """Beyond its limit the acceptor refuses at once instead of growing."""
+    acceptor = Acceptor(post.store, most_waiting=10)
+    calls = [asyncio.ensure_future(acceptor.accept(post.bench.message("app_none"))) for _ in range(12)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(each, StoreUnavailable) for each in answers) == 2
+
+
+async def test_egress_watch_needs_many_endpoints() -> None:
+    """A few endpoints that fail are no suspicion; twenty of which nearly all fail are; one response ends it."""
+    told: list[bool] = []
+    watch = EgressWatch(told.append)
+    mute, well = trouble(Trouble.CONNECT), answer(500)
+    for number in range(19):
+        assert not watch.saw(f"ep_{number}", mute, 1.0)
+    assert not watch.saw("ep_0", mute, 1.0)
+    assert watch.saw("ep_19", mute, 1.0)
+    assert told == [True]
+    assert not watch.saw("ep_1", well, 1.1)
+    assert told == [True, False]
+    assert not watch.saw("ep_1", mute, 2.0)
+
+
+async def test_egress_watch_forgets() -> None:
+    """Failures that are further apart than five seconds do not add up."""
+    watch = EgressWatch()
+    for number in range(60):
+        assert not watch.saw(f"ep_{number}", trouble(Trouble.TIMEOUT), number * 0.3)
+
+
+async def test_egress_watch_with_some_healthy() -> None:
+    """If one in ten answers, the fault is not ours."""
+    watch = EgressWatch()
+    for number in range(100):
+        result = answer(200) if number % 10 == 0 else trouble(Trouble.TIMEOUT)
+        assert not watch.saw(f"ep_{number}", result, 1.0)
+
+
+async def test_replay_walks_through_everything(post: Post) -> None:
+    """Retrying by filter reaches every chosen delivery once, in pages, and can be left half-way."""
+    await post.endpoint(cap=2000)
+    await post.bench.widen("ep_1")
+    await post.store.accept([post.bench.message(event_type="bad") for _ in range(1200)])
+    while claims := await post.bench.claim(500):
+        await post.bench.settle(*claims, state=DeliveryState.FAILED)
+    chosen = Chosen("app_1", states=(DeliveryState.FAILED,), event_types=("bad",))
+    assert await post.store.count(chosen) == 1200
+    async for progress in retry_chosen(post.store, chosen):
+        assert progress.changed == progress.seen == 500
+        break
+    assert await post.store.count(chosen) == 700
+    steps = [progress async for progress in retry_chosen(post.store, chosen)]
+    assert (steps[-1].seen, steps[-1].changed) == (700, 700)
+    pending = Chosen("app_1", states=(DeliveryState.PENDING,))
+    assert [each.changed async for each in cancel_chosen(post.store, pending)][-1] == 1200

@@ -1,0 +1,392 @@
+"""What a worker does with what is due, and with what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from hookfuse import Policy, State, Streak
+from hookfuse.core.delivery import DeliveryState, Place
+from hookfuse.core.endpoint import Stop
+from hookfuse.core.sending import Request, SendResult, Trouble
+from hookfuse.delivery.worker import WorkerSettings
+from hookfuse.errors import InvalidInput, StoreUnavailable
+from hookfuse.testing.sender import answer, trouble
+from tests.unit.delivery.conftest import SECRET, Post
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_delivers_signed_and_byte_for_byte(post: Post) -> None:
+    """What was accepted is sent once, with its body untouched and a signature that the official verifier takes."""
+    await post.endpoint()
+    payload = b'{"b":1, "a":1.10, "a":2}'
+    id_ = await post.bench.send(payload=payload)
+    async with post.working():
+        await post.until(DeliveryState.SENT, 1)
+    (request,) = post.sender.requests
+    assert request.body == payload
+    headers = dict(request.headers)
+    assert headers["webhook-id"] == id_
+    assert headers["webhook-timestamp"] == str(int(post.clock.now()))
+    verifier = Webhook(SECRET.text)
+    assert verifier.sign(id_, _instant(headers["webhook-timestamp"]), payload.decode()) == headers["webhook-signature"]
+
+
+def _instant(timestamp: str):  # type: ignore[no-untyped-def]
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(int(timestamp), UTC)
+
+
+async def test_retries_by_the_schedule_and_then_fails(post: Post) -> None:
+    """A failing delivery is tried six times, at the times of the schedule, and ends as failed with its reason."""
+    await post.endpoint(
+        policy=Policy(trip=Streak(100)).to_dict(), retry={"delays": [30, 300, 1800, 7200, 86400], "jitter": 0}
+    )
+    id_ = await post.bench.send()
+    post.sender.answers = answer(500)
+    async with post.working() as worker:
+        for number, delay in enumerate((30, 300, 1_800, 7_200, 86_400), 1):
+            await post.until_attempts(number)
+            await post.until_quiet(worker)
+            found = await post.bench.delivery(id_)
+            assert (found.state, found.attempts, found.reason) == (DeliveryState.PENDING, number, "status_500")
+            assert found.due_ms == post.bench.now_ms + delay * 1000
+            post.clock.advance(delay)
+        await post.until(DeliveryState.FAILED, 1)
+    found = await post.bench.delivery(id_)
+    assert (found.attempts, found.reason) == (6, "exhausted")
+    attempts = await post.store.attempts(id_)
+    assert [(attempt.number, attempt.status) for attempt in attempts] == [(n, 500) for n in range(1, 7)]
+
+
+async def test_an_open_breaker_spends_no_attempt(post: Post) -> None:
+    """Once a breaker is open its deliveries wait untouched; a probe goes when due, and its success frees the rest."""
+    await post.endpoint(retry={"delays": [1] * 20, "jitter": 0})
+    post.sender.answers = trouble(Trouble.CONNECT)
+    ids = [await post.bench.send() for _ in range(20)]
+    async with post.working() as worker:
+        for _ in range(8):
+            await post.until_quiet(worker)
+            post.clock.advance(1)
+        assert (await post.breakers.inspect("app_1/ep_1")).state is State.OPEN
+        tried = len(post.sender.requests)
+        assert tried == 3
+        for _ in range(10):
+            post.clock.advance(1)
+            await post.until_quiet(worker)
+        assert len(post.sender.requests) == tried
+        made = [await post.bench.delivery(id_) for id_ in ids]
+        assert sum(each.attempts for each in made) == tried
+        assert {each.state for each in made} == {DeliveryState.PENDING}
+        post.sender.answers = answer(200)
+        post.clock.advance(30)
+        await post.until(DeliveryState.SENT, 20)
+    assert len(post.sender.requests) == tried + 20
+
+
+async def test_a_failed_probe_is_one_request(post: Post) -> None:
+    """While the endpoint stays dead, each cool-off costs one request however many deliveries wait."""
+    await post.endpoint(retry={"delays": [1] * 50, "jitter": 0})
+    post.sender.answers = answer(503)
+    for _ in range(30):
+        await post.bench.send()
+    async with post.working() as worker:
+        for _ in range(6):
+            await post.until_quiet(worker)
+            post.clock.advance(1)
+        before = len(post.sender.requests)
+        for _ in range(4):
+            post.clock.advance(31)
+            await post.until_quiet(worker)
+        assert len(post.sender.requests) == before + 4
+
+
+async def test_gone_disables_and_keeps(post: Post) -> None:
+    """410 disables the endpoint with a reason; its deliveries are kept and go once it is enabled again."""
+    await post.endpoint()
+    post.sender.answers = answer(410)
+    ids = [await post.bench.send() for _ in range(3)]
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        endpoint = await post.store.endpoint("app_1", "ep_1")
+        assert endpoint is not None
+        assert not endpoint.enabled
+        assert endpoint.disabled_reason.startswith("gone")
+        assert len(post.sender.requests) == 1
+        assert {(await post.bench.delivery(id_)).state for id_ in ids} == {DeliveryState.PENDING}
+        post.sender.answers = answer(200)
+        await post.store.start_endpoint("ep_1", Stop.DISABLED)
+        await post.until(DeliveryState.SENT, 2)
+        post.clock.advance(60)
+        await post.until(DeliveryState.SENT, 3)
+
+
+async def test_throttled_is_neither_success_nor_failure(post: Post) -> None:
+    """429 with Retry-After holds the endpoint for that long, and does not trip its breaker."""
+    await post.endpoint(retry={"delays": [1] * 9, "jitter": 0})
+    post.sender.answers = answer(429, retry_after="20")
+    for _ in range(5):
+        await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        post.clock.advance(19)
+        await post.until_quiet(worker)
+        assert len(post.sender.requests) == 1
+        snapshot = await post.breakers.inspect("app_1/ep_1")
+        assert (snapshot.state, snapshot.counts.failed) == (State.CLOSED, 0)
+        post.sender.answers = answer(200)
+        post.clock.advance(1.1)
+        await post.until(DeliveryState.SENT, 5)
+
+
+async def test_a_breaker_that_disables_stops_the_endpoint(post: Post) -> None:
+    """When trips in a row disable the breaker for good, the endpoint is disabled with the reason."""
+    policy = Policy(trip=Streak(1), cool_off=1, disable_after=2, window=3600)
+    await post.endpoint(policy=policy.to_dict(), retry={"delays": [1] * 9, "jitter": 0})
+    post.sender.answers = answer(500)
+    await post.bench.send()
+    async with post.working() as worker:
+        for _ in range(5):
+            await post.until_quiet(worker)
+            post.clock.advance(2)
+        endpoint = await post.store.endpoint("app_1", "ep_1")
+    assert endpoint is not None
+    assert (endpoint.enabled, endpoint.disabled_reason) == (False, "breaker: probe_failed")
+
+
+async def test_a_blocked_destination_is_flagged_and_charges_nobody(post: Post) -> None:
+    """An endpoint whose address was forbidden after it was stored is flagged and not dialled; no breaker is charged."""
+    await post.endpoint(url="http://10.0.0.1/hook")
+    id_ = await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+    assert post.sender.requests == []
+    found = await post.bench.delivery(id_)
+    assert (found.state, found.spent, found.reason) == (DeliveryState.PENDING, 0, "destination_blocked")
+    endpoint = await post.store.endpoint("app_1", "ep_1")
+    assert endpoint is not None
+    assert endpoint.flag == "destination_blocked"
+    assert (await post.breakers.inspect("app_1/ep_1")).totals.failed == 0
+
+
+async def test_our_own_fault_charges_nobody(post: Post) -> None:
+    """Without file descriptors or network no breaker trips and no attempt is spent."""
+    await post.endpoint()
+    post.sender.answers = trouble(Trouble.LOCAL)
+    id_ = await post.bench.send()
+    async with post.working() as worker:
+        for number in range(1, 8):
+            await post.until_attempts(number)
+            await post.until_quiet(worker)
+            post.clock.advance(12)
+    found = await post.bench.delivery(id_)
+    assert (found.state, found.spent) == (DeliveryState.PENDING, 0)
+    assert (await post.breakers.inspect("app_1/ep_1")).state is State.CLOSED
+
+
+async def test_egress_suspect_stops_tripping(post: Post) -> None:
+    """When every endpoint fails at once without an answer, none is charged after the first few; one answer ends it."""
+    policy = Policy(trip=Streak(2), cool_off=30).to_dict()
+    for number in range(100):
+        await post.endpoint(f"ep_{number}", policy=policy, retry={"delays": [1] * 9, "jitter": 0})
+    post.sender.answers = trouble(Trouble.CONNECT)
+    await post.bench.send()
+    async with post.working() as worker:
+        for _ in range(6):
+            await post.until_quiet(worker)
+            post.clock.advance(11)
+        opened = [each async for each in post.breakers.unhealthy()]
+        assert len(opened) <= 1
+        post.sender.answers = answer(200)
+        post.clock.advance(11)
+        await post.until(DeliveryState.SENT, 100 - len(opened))
+
+
+async def test_stop_lets_requests_end(post: Post) -> None:
+    """A worker that is told to stop claims nothing more and settles what is in flight."""
+    await post.endpoint(cap=1)
+    await post.bench.send()
+    second = await post.bench.send()
+    post.sender.hold()
+    worker = post.worker()
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(10):
+        while not post.sender.in_flight:
+            await asyncio.sleep(0.002)
+        worker.stop()
+        await asyncio.sleep(0.05)
+        assert not running.done()
+        post.sender.let_go()
+        await running
+    await post.until(DeliveryState.SENT, 1)
+    assert (await post.bench.delivery(second)).state is DeliveryState.PENDING
+    assert len(post.sender.requests) == 1
+
+
+async def test_stop_gives_back_what_hangs(post: Post) -> None:
+    """What still hangs after the grace is given back at once, so that another worker need not wait for the lease."""
+    await post.endpoint()
+    id_ = await post.bench.send()
+    post.sender.hold()
+    worker = post.worker(grace=0.05)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(10):
+        while not post.sender.in_flight:
+            await asyncio.sleep(0.002)
+        worker.stop()
+        await running
+    found = await post.bench.delivery(id_)
+    assert (found.state, found.attempts, found.reason) == (DeliveryState.PENDING, 0, "released")
+    assert (await post.breakers.inspect("app_1/ep_1")).totals.failed == 0
+
+
+async def test_a_hanging_endpoint_holds_up_nobody(post: Post) -> None:
+    """While one endpoint hangs, the others' deliveries all arrive."""
+    await post.endpoint("ep_hung", url="https://hung.example.com/")
+    await post.endpoint("ep_well", url="https://well.example.com/")
+    hang = asyncio.Event()
+
+    async def send(request: Request) -> SendResult:
+        assert request.destination is not None
+        if request.destination.host == "hung.example.com":
+            await hang.wait()
+        return answer(200)
+
+    post.sender.send = send  # type: ignore[method-assign]
+    for _ in range(30):
+        await post.bench.send()
+    async with post.working(slots=8, batch=8):
+        await post.until(DeliveryState.SENT, 30)
+        hang.set()
+        await post.until(DeliveryState.SENT, 60)
+
+
+async def test_the_cap_is_never_passed(post: Post) -> None:
+    """However much waits, no more requests are in flight than the endpoint's cap."""
+    await post.endpoint(cap=3)
+    for _ in range(60):
+        await post.bench.send()
+    async with post.working():
+        await post.until(DeliveryState.SENT, 60)
+    assert 2 <= post.sender.most_in_flight <= 3
+
+
+async def test_an_error_of_our_own_ends_by_the_schedule(post: Post) -> None:
+    """A message that breaks the courier spends its attempts and fails; it does not come back for ever."""
+    await post.endpoint(retry={"delays": [1, 1], "jitter": 0})
+    id_ = await post.bench.send()
+
+    def broken(request: Request) -> SendResult:
+        raise RuntimeError("this sender is broken")
+
+    post.sender.answers = broken
+    async with post.working() as worker:
+        for _ in range(3):
+            await post.until_quiet(worker)
+            post.clock.advance(1)
+        await post.until(DeliveryState.FAILED, 1)
+    assert (await post.bench.delivery(id_)).reason == "internal_error"
+
+
+async def test_suspects_are_taken_one_by_one(post: Post) -> None:
+    """Deliveries that lost two workers are never in hand together, so that a killer is charged alone."""
+    await post.endpoint(cap=20)
+    await post.bench.widen("ep_1")
+    for _ in range(10):
+        await post.bench.send()
+    for _ in range(2):
+        assert len(await post.bench.claim()) == 10
+        post.clock.advance(60)
+        await post.store.rescue(deaths=3)
+    post.sender.requests.clear()
+    async with post.working() as worker:
+        for _ in range(60):
+            await post.until_quiet(worker)
+            post.clock.advance(0.05)
+            if len(post.sender.requests) >= 10:
+                break
+    assert len(post.sender.requests) == 10
+    assert post.sender.most_in_flight == 1
+
+
+async def test_opening_by_hand_and_closing_again(post: Post) -> None:
+    """An operator's override parks an endpoint at once, and releasing it sends what waited without a delay."""
+    await post.endpoint()
+    async with post.working() as worker:
+        await post.bench.send()
+        await post.until(DeliveryState.SENT, 1)
+        await post.breakers.force_open("app_1/ep_1", reason="maintenance")
+        id_ = await post.bench.send()
+        await post.until_quiet(worker)
+        found = await post.bench.delivery(id_)
+        assert (found.state, found.reason, found.attempts) == (DeliveryState.PENDING, "breaker_forced_open", 0)
+        await post.breakers.reset("app_1/ep_1")
+        await post.until(DeliveryState.SENT, 2)
+
+
+async def test_the_ramp_limits_the_flow_after_closing(post: Post) -> None:
+    """After a breaker closed, no more requests are in flight than the ramp's share of the cap."""
+    policy = Policy(trip=Streak(1), cool_off=10, ramp=100)
+    await post.endpoint(cap=20, policy=policy.to_dict(), retry={"delays": [1] * 30, "jitter": 0})
+    await post.bench.widen("ep_1")
+    post.sender.answers = answer(500)
+    await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        post.sender.answers = answer(200)
+        for _ in range(40):
+            await post.bench.send()
+        post.sender.most_in_flight = 0
+        post.clock.advance(10)
+        for _ in range(20):
+            await post.until_quiet(worker)
+            post.clock.advance(0.1)
+        assert 1 <= post.sender.most_in_flight <= 2
+
+
+async def test_a_lost_database_loses_nothing(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent while the database was away is settled once it is back, and not sent again."""
+    await post.endpoint()
+    id_ = await post.bench.send()
+    away = asyncio.Event()
+    settle = post.store.settle
+
+    async def failing(settlements):  # type: ignore[no-untyped-def]
+        if not away.is_set():
+            raise StoreUnavailable("The database is away.")
+        return await settle(settlements)
+
+    monkeypatch.setattr(post.store, "settle", failing)
+    async with post.working():
+        await post.until_attempts(1)
+        await asyncio.sleep(0.1)
+        assert (await post.bench.delivery(id_)).state is DeliveryState.SENDING
+        away.set()
+        await post.until(DeliveryState.SENT, 1)
+    assert len(post.sender.requests) == 1
+
+
+async def test_manual_retry_of_a_sent_delivery(post: Post) -> None:
+    """A retry by hand sends again, with the same id."""
+    await post.endpoint()
+    id_ = await post.bench.send()
+    async with post.working():
+        await post.until(DeliveryState.SENT, 1)
+        await post.store.retry([Place(id_, "ep_1")])
+        await post.until_attempts(2)
+        await post.until(DeliveryState.SENT, 1)
+    assert [dict(request.headers)["webhook-id"] for request in post.sender.requests] == [id_, id_]
+
+
+def test_a_lease_must_outlast_the_request() -> None:
+    """A lease that is not longer than the longest request and a margin is refused with the numbers."""
+    with pytest.raises(InvalidInput, match=r"lease \(30 s\) must be longer than the longest request \(30 s\) and 5 s"):
+        WorkerSettings(lease=30, longest_timeout=30)

@@ -1,0 +1,239 @@
+"""Endpoints that do their worst: what is read and remembered of it is bounded, and the next one is not touched."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import resource
+import socket
+import struct
+from time import monotonic
+from typing import Final
+
+import pytest
+
+from hookfuse.core.sending import Trouble
+from hookfuse.transport import HttpSender
+from tests.unit.transport.receiver import (
+    LOOPBACK,
+    OK,
+    Receiver,
+    Script,
+    answering,
+    once,
+    receiving,
+    request,
+    silent,
+    until,
+)
+
+SLACK: Final = 0.5
+KIB: Final = 1024
+
+
+@pytest.fixture
+def sender() -> HttpSender:
+    return HttpSender(LOOPBACK)
+
+
+def dripping(head: bytes, drop: bytes) -> Script:
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await receiver.read(reader)
+        writer.write(head)
+        while not writer.is_closing():
+            writer.write(drop)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    return script
+
+
+SLOW: Final = {
+    "never answers": silent,
+    "drips the status line": dripping(b"HTTP/1.1 200 ", b"O"),
+    "drips headers": dripping(b"HTTP/1.1 200 OK\r\n", b"x"),
+    "drips a body by length": dripping(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n", b"x"),
+    "drips chunks": dripping(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    "drips a body without an end": dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+}
+
+
+@pytest.mark.parametrize("way", SLOW)
+async def test_the_deadline_holds_over_the_whole_response(sender: HttpSender, way: str) -> None:
+    """However an endpoint stretches its answer, the slot is free at the deadline and the connection is closed."""
+    async with receiving(SLOW[way]) as receiver:
+        started = monotonic()
+        result = await sender.send(request(receiver.url(), timeout=0.3))
+        took = monotonic() - started
+        await asyncio.wait_for(receiver.left.wait(), 5)
+        await until(lambda: sender.connections == 0)
+        await sender.close()
+    assert (result.status, result.trouble) == (None, Trouble.TIMEOUT)
+    assert 0.25 <= took <= 0.3 + SLACK
+    assert 0.25 <= result.latency <= 0.3 + SLACK
+
+
+def flooding(head: bytes, piece: bytes) -> tuple[Script, list[int]]:
+    """Send without end, and count what the kernel took."""
+    sent = [0]
+
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await receiver.read(reader)
+        writer.write(head)
+        while not writer.is_closing():
+            writer.write(piece)
+            await writer.drain()
+            sent[0] += len(piece)
+
+    return script, sent
+
+
+ENDLESS: Final = {
+    "ten gigabytes by length": (b"HTTP/1.1 200 OK\r\ncontent-length: 10737418240\r\n\r\n", b"x" * 65_536),
+    "chunks without end": (
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"10000\r\n" + b"x" * 65_536 + b"\r\n",
+    ),
+    "one-byte chunks without end": (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000),
+    "until the end of time": (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536),
+    "trailers without end": (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", b"x: y\r\n" * 10_000),
+}
+
+
+@pytest.mark.parametrize("way", ENDLESS)
+async def test_a_huge_body_is_cut_and_its_status_counts(sender: HttpSender, way: str) -> None:
+    """Of a body without end at most 64 KiB are kept, memory stays flat, and the endpoint has answered."""
+    head, piece = ENDLESS[way]
+    script, sent = flooding(head, piece)
+    async with receiving(script) as receiver:
+        await sender.send(request(receiver.url()))
+        before, at_first = _resident(), sent[0]
+        for _ in range(10):
+            result = await sender.send(request(receiver.url()))
+            assert (result.status, result.truncated, result.trouble) == (200, True, None)
+            assert len(result.body) <= 64 * KIB
+        grown = _resident() - before
+        await until(lambda: sender.connections == 0)
+        await sender.close()
+    assert at_first > 0
+    assert grown < 32 * KIB * KIB
+
+
+def _resident() -> int:
+    """The most memory that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
+
+
+async def test_a_gzip_bomb_stays_packed(sender: HttpSender) -> None:
+    """A packed body is handed on as it came."""
+    bomb = gzip.compress(b"\0" * 20 * KIB * KIB)
+    response = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(bomb) + bomb
+    async with receiving(answering(response)) as receiver:
+        result = await sender.send(request(receiver.url()))
+        await sender.close()
+    assert (result.status, result.body, result.truncated) == (200, bomb, False)
+
+
+async def test_a_body_of_exactly_the_limit_is_whole(sender: HttpSender) -> None:
+    """64 KiB are whole, one byte more is cut."""
+    for size, truncated in ((64 * KIB, False), (64 * KIB + 1, True)):
+        response = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size
+        async with receiving(answering(response)) as receiver:
+            result = await sender.send(request(receiver.url()))
+        assert (len(result.body), result.truncated) == (64 * KIB, truncated)
+    await sender.close()
+
+
+MALFORMED: Final = {
+    "no HTTP": b"220 mail.example.com ESMTP\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/2 frames": b"\x00\x00\x12\x04\x00\x00\x00\x00\x00",
+    "HTTP/0.9": b"HTTP/0.9 200 OK\r\n\r\n",
+    "HTTP/2.0 in the status line": b"HTTP/2.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+    "HTTP/3.1": b"HTTP/3.1 200 OK\r\n\r\n",
+    "no status": b"HTTP/1.1 OK\r\n\r\n",
+    "a status of 0": b"HTTP/1.1 000 Zero\r\ncontent-length: 0\r\n\r\n",
+    "a status of 99": b"HTTP/1.1 099 Low\r\ncontent-length: 0\r\n\r\n",
+    "switching protocols": b"HTTP/1.1 101 Switch\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+    "switching without saying to what": b"HTTP/1.1 101 Switch\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+    "length and chunks": b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a negative length": b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+    "a length that overflows": b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n",
+    "a space in a header name": b"HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
+    "a NUL in a header": b"HTTP/1.1 200 OK\r\na: \0\r\n\r\n",
+    "a chunk size that is none": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+    "a header of 1 MiB": b"HTTP/1.1 200 OK\r\nx: " + b"a" * KIB * KIB + b"\r\n\r\n",
+    "headers of 90 KB": b"HTTP/1.1 200 OK\r\n" + (b"x: " + b"a" * 1000 + b"\r\n") * 90 + b"\r\n",
+    "too many headers": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 101 + b"content-length: 0\r\n\r\n",
+    "interim responses without end": b"HTTP/1.1 100 Continue\r\n\r\n" * 100,
+    "TLS": b"\x15\x03\x01\x00\x02\x02\x16",
+}
+
+
+@pytest.mark.parametrize("way", MALFORMED)
+async def test_what_is_no_response_is_a_protocol_trouble(sender: HttpSender, way: str) -> None:
+    """What is not one plain HTTP/1.x response of a bounded size is refused, and its connection is not used again."""
+    async with receiving(answering(MALFORMED[way])) as receiver:
+        result = await sender.send(request(receiver.url()))
+        await until(lambda: sender.connections == 0)
+        await sender.close()
+    assert (result.status, result.trouble) == (None, Trouble.PROTOCOL)
+    assert result.detail
+    assert len(result.detail) < 200
+
+
+BROKEN: Final = {
+    "before a response": b"",
+    "in the status line": b"HTTP/1.1 20",
+    "in the headers": b"HTTP/1.1 200 OK\r\nx: y\r\n",
+    "in a body by length": b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello",
+    "in a chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhe",
+    "before the last chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n",
+    "after an interim response": b"HTTP/1.1 100 Continue\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("way", BROKEN)
+async def test_a_response_that_is_cut_short_is_none(sender: HttpSender, way: str) -> None:
+    """A connection that ends or breaks in mid-response is a disconnection, whatever status was seen."""
+    for script in (once(BROKEN[way]), resetting(BROKEN[way])):
+        async with receiving(script) as receiver:
+            result = await sender.send(request(receiver.url()))
+        assert (result.status, result.trouble) == (None, Trouble.DISCONNECTED)
+        assert receiver.connections == 1
+    await sender.close()
+
+
+def resetting(response: bytes) -> Script:
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await receiver.read(reader)
+        writer.write(response)
+        await writer.drain()
+        await asyncio.sleep(0.05)  # lets the bytes arrive before the reset takes them back
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    return script
+
+
+async def test_a_body_without_a_length_must_not_end_in_a_reset(sender: HttpSender) -> None:
+    """Only an orderly end of the connection ends a body that has no other end."""
+    async with receiving(resetting(b"HTTP/1.1 200 OK\r\n\r\nhello")) as receiver:
+        result = await sender.send(request(receiver.url()))
+        await sender.close()
+    assert result.trouble is Trouble.DISCONNECTED
+
+
+async def test_a_second_answer_is_not_given_to_the_next_request(sender: HttpSender) -> None:
+    """Who answers twice, or unasked, loses the connection, so that no answer reaches another request."""
+    evil = b"HTTP/1.1 418 Teapot\r\ncontent-length: 4\r\n\r\nevil"
+    for pieces in ([OK + evil], [OK, evil], [OK + b"HTTP/1."]):
+        async with receiving(answering(*pieces, pause=0.02)) as receiver:
+            for _ in range(3):
+                result = await sender.send(request(receiver.url()))
+                assert (result.status, result.body) == (200, b"ok")
+                await asyncio.sleep(0.05)
+            assert receiver.connections == 3
+    await sender.close()
