@@ -15,12 +15,14 @@ from typing import Any, Literal
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from hookfuse.core.delivery import Chosen, Claim, DeliveryState, Settlement
-from hookfuse.core.endpoint import Application, Endpoint
+from hookfuse.core.delivery import Chosen, DeliveryState
+from hookfuse.core.endpoint import Application
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.errors import InvalidInput, StoreError, StoreUnavailable
 from hookfuse.stores.postgres import PostgresStore
 from tests.servers.postgres import Server, serving
+from tests.unit.stores.postgres_scene import execute, opened, prepare, sent
+from tests.unit.stores.postgres_scene import message as numbered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -34,26 +36,11 @@ def server() -> Iterator[Server]:
 
 
 @asynccontextmanager
-async def opened(url: str, **settings: Any) -> AsyncIterator[PostgresStore]:
+async def standing(url: str, **settings: Any) -> AsyncIterator[PostgresStore]:
     """A store with one wide lane."""
-    store = PostgresStore(url, **settings)
-    await store.open()
-    try:
-        if await store.application("app_1") is None:
-            await store.add_application(Application("app_1", "x"))
-            await store.add_endpoint(Endpoint("ep_1", "app_1", "https://example.com", cap=1000))
-            await execute(url, "UPDATE hookfuse.lanes SET width = cap")
+    await prepare(url, lanes=1, cap=1000)
+    async with opened(url, **settings) as store:
         yield store
-    finally:
-        await store.close()
-
-
-async def execute(url: str, statement: str) -> Any:
-    connection = await asyncpg.connect(url)
-    try:
-        return await connection.fetch(statement)
-    finally:
-        await connection.close()
 
 
 @asynccontextmanager
@@ -69,11 +56,7 @@ async def locked(url: str, table: str, mode: str) -> AsyncIterator[None]:
 
 
 def message() -> NewMessage:
-    return NewMessage(f"msg_{next(NUMBERS):012}", "app_1", "type", b"{}")
-
-
-def sent(claim: Claim) -> Settlement:
-    return Settlement(claim, DeliveryState.SENT, "", healthy=True)
+    return numbered(next(NUMBERS))
 
 
 async def refusal(call: Awaitable[object]) -> float:
@@ -108,7 +91,7 @@ async def test_restart_in_mid_load(server: Server, mode: Literal["fast", "immedi
             except StoreUnavailable:
                 await asyncio.sleep(0.01)
 
-    async with opened(server.url) as store:
+    async with standing(server.url) as store:
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
                 group.create_task(produce(store))
@@ -151,7 +134,7 @@ async def test_cut_connections(postgres_url: str, anyio_backend: str) -> None:
                 " WHERE application_name = 'hookfuse accept' AND datname = current_database()",
             )
 
-    async with opened(postgres_url) as store, asyncio.TaskGroup() as group:
+    async with standing(postgres_url) as store, asyncio.TaskGroup() as group:
         for _ in range(4):
             group.create_task(produce(store))
         group.create_task(cut())
@@ -162,7 +145,7 @@ async def test_cut_connections(postgres_url: str, anyio_backend: str) -> None:
 
 async def test_a_locked_table(postgres_url: str, anyio_backend: str) -> None:
     """While somebody holds a table every call ends within five seconds; then all is well again."""
-    async with opened(postgres_url) as store:
+    async with standing(postgres_url) as store:
         await store.accept([message(), message()])
         (claim, _) = (await store.claim(2, lease_ms=60_000, failing_limit=2)).claims
         async with (
@@ -181,7 +164,7 @@ async def test_a_locked_table(postgres_url: str, anyio_backend: str) -> None:
 
 async def test_a_silent_server(postgres_url: str, anyio_backend: str) -> None:
     """A server that stops answering is given up at the deadline, and found again when it goes on."""
-    async with opened(postgres_url, deadline=1.0) as store:
+    async with standing(postgres_url, deadline=1.0) as store:
         await store.accept([message()])
         (claim,) = (await store.claim(1, lease_ms=60_000, failing_limit=1)).claims
         rows = await execute(
@@ -212,7 +195,7 @@ async def test_a_server_that_never_greets(anyio_backend: str) -> None:
 
 async def test_accepting_sheds_and_settling_goes_on(postgres_url: str, anyio_backend: str) -> None:
     """With every connection for accepting in use, more is refused within moments while workers go on undisturbed."""
-    async with opened(postgres_url, pool_size=2) as store:
+    async with standing(postgres_url, pool_size=2) as store:
         await store.accept([message() for _ in range(50)])
         async with locked(postgres_url, "messages", "SHARE"):
             stuck = [asyncio.ensure_future(store.accept([message()])) for _ in range(2)]
@@ -231,7 +214,7 @@ async def test_accepting_sheds_and_settling_goes_on(postgres_url: str, anyio_bac
 
 async def test_a_cancelled_call_harms_nobody(postgres_url: str, anyio_backend: str) -> None:
     """A caller that goes away in the middle leaves no transaction open and no connection unusable."""
-    async with opened(postgres_url, pool_size=1) as store:
+    async with standing(postgres_url, pool_size=1) as store:
         async with locked(postgres_url, "messages", "SHARE"):
             call = asyncio.ensure_future(store.accept([message()]))
             while not await execute(postgres_url, "SELECT 1 FROM pg_locks WHERE NOT granted"):
@@ -245,7 +228,7 @@ async def test_a_cancelled_call_harms_nobody(postgres_url: str, anyio_backend: s
 
 async def test_values_that_do_not_fit(postgres_url: str, anyio_backend: str) -> None:
     """A value that Postgres cannot hold is refused as such, and leaves the store usable."""
-    async with opened(postgres_url) as store:
+    async with standing(postgres_url) as store:
         with pytest.raises(InvalidInput):
             await store.add_application(Application("app_2", "nul \x00"))
         with pytest.raises(InvalidInput):
@@ -262,7 +245,7 @@ async def test_what_is_wrong_is_said(postgres_url: str, anyio_backend: str) -> N
         await store.application("app_1")
     with pytest.raises(StoreError, match="does not exist"):
         await PostgresStore(postgres_url + "_none").open()
-    async with opened(postgres_url):
+    async with standing(postgres_url):
         await execute(postgres_url, "INSERT INTO hookfuse.migrations VALUES (9999, 'of the future', 0)")
     with pytest.raises(StoreError, match="newer Hookfuse"):
         await store.open()

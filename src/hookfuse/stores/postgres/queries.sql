@@ -1,5 +1,6 @@
 -- All run in READ COMMITTED: a statement sees what was committed before it began, and a row that someone else changed
 -- meanwhile is locked and asked again in its newest version. Where it matters which snapshot is used, it is said.
+-- `(SELECT hookfuse.now_ms())` is read once for a statement, without the brackets once for each of its rows.
 
 -- name: lock_schema
 -- Held by the transaction and not by the session, so that it works behind a pooler. A migration may take its time.
@@ -28,7 +29,7 @@ CREATE TABLE IF NOT EXISTS hookfuse.migrations (
 INSERT INTO hookfuse.migrations VALUES ($1, $2, hookfuse.now_ms());
 
 -- name: accept_routes
-SELECT p.id AS app_id, e.id AS endpoint_id, e.event_types, e.channels, hookfuse.now_ms() AS now
+SELECT p.id AS app_id, e.id AS endpoint_id, e.event_types, e.channels, (SELECT hookfuse.now_ms()) AS now
 FROM hookfuse.applications AS p LEFT JOIN hookfuse.endpoints AS e ON e.app_id = p.id AND e.stop & 8 = 0
 WHERE p.id = ANY ($1::text[]) AND p.deleted_ms IS NULL;
 
@@ -247,7 +248,7 @@ SELECT hookfuse.now_ms() AS now, least(
 
 -- name: settle_lock
 -- In order, so that two of them cannot wait for one another.
-SELECT endpoint_id, stop, fifo, hookfuse.now_ms() AS now FROM hookfuse.lanes
+SELECT endpoint_id, stop, fifo, (SELECT hookfuse.now_ms()) AS now FROM hookfuse.lanes
 WHERE endpoint_id = ANY ($1::text[]) ORDER BY endpoint_id FOR UPDATE;
 
 -- name: settle_deliveries
@@ -322,7 +323,7 @@ deliveries AS (DELETE FROM hookfuse.deliveries WHERE message_id IN (SELECT id FR
 DELETE FROM hookfuse.messages WHERE id IN (SELECT id FROM ended) RETURNING id;
 
 -- name: prune_keys
-DELETE FROM hookfuse.idempotency_keys WHERE created_ms < hookfuse.now_ms() - $1;
+DELETE FROM hookfuse.idempotency_keys WHERE created_ms < (SELECT hookfuse.now_ms()) - $1;
 
 -- name: notify
 -- A lost notice is made good by polling, so it need not wait for the disk.
@@ -402,14 +403,14 @@ WHERE e.id = $1;
 
 -- name: stop_endpoints
 UPDATE hookfuse.endpoints
-SET stop = stop | $2, version = version + 1, updated_ms = hookfuse.now_ms(),
-    disabled_ms = CASE WHEN $2 & 1 <> 0 THEN hookfuse.now_ms() ELSE disabled_ms END,
+SET stop = stop | $2, version = version + 1, updated_ms = (SELECT hookfuse.now_ms()),
+    disabled_ms = CASE WHEN $2 & 1 <> 0 THEN (SELECT hookfuse.now_ms()) ELSE disabled_ms END,
     disabled_reason = CASE WHEN $2 & 1 <> 0 THEN $3 ELSE disabled_reason END
 WHERE id = ANY ($1::text[]) AND stop & $2::integer = 0;
 
 -- name: start_endpoints
 UPDATE hookfuse.endpoints
-SET stop = stop & ~$2::integer, version = version + 1, updated_ms = hookfuse.now_ms(),
+SET stop = stop & ~$2::integer, version = version + 1, updated_ms = (SELECT hookfuse.now_ms()),
     disabled_ms = CASE WHEN $2 & 1 <> 0 THEN NULL ELSE disabled_ms END,
     disabled_reason = CASE WHEN $2 & 1 <> 0 THEN '' ELSE disabled_reason END
 WHERE id = ANY ($1::text[]) AND stop & $2 <> 0;
@@ -437,7 +438,7 @@ WHERE endpoint_id = $1;
 
 -- name: cancel_waiting
 UPDATE hookfuse.deliveries
-SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(),
+SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = (SELECT hookfuse.now_ms()),
     reason = 'endpoint_deleted'
 WHERE endpoint_id = ANY ($1::text[]) AND queue IN (0, 1);
 
@@ -524,7 +525,7 @@ WITH locked AS MATERIALIZED (
 ),
 cancelled AS (
     UPDATE hookfuse.deliveries AS d
-    SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(),
+    SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = (SELECT hookfuse.now_ms()),
         reason = 'cancelled'
     FROM unnest($1::text[], $2::text[]) AS a (message_id, endpoint_id) JOIN locked AS l ON l.endpoint_id = a.endpoint_id
     WHERE d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.queue IN (0, 1)
@@ -542,7 +543,8 @@ UPDATE hookfuse.messages SET payload = NULL WHERE id = $1 AND app_id = $2 RETURN
 
 -- name: cancel_message
 UPDATE hookfuse.deliveries
-SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = hookfuse.now_ms(), reason = 'expunged'
+SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = (SELECT hookfuse.now_ms()),
+    reason = 'expunged'
 WHERE message_id = $1 AND queue IN (0, 1);
 
 -- name: renew_endpoints
