@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -23,9 +23,9 @@ _ROOT = Path(__file__).parents[3]
 class StationProcess:
     """One process; `start` again after its end makes a new one with the same orders."""
 
-    def __init__(self, orders: Orders, *, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, orders: Orders, environment: Mapping[str, str] | None = None) -> None:
         self.orders = orders
-        self._prefix = prefix
+        self._environment = environment or {}
         self._said = Path(orders.events).with_suffix(".txt")
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
@@ -41,12 +41,12 @@ class StationProcess:
     def _spawn(self, stop_at: str) -> None:
         if self.orders.socket is not None:
             Path(self.orders.socket).unlink(missing_ok=True)
-        environment = {**os.environ, "HOOKFUSE_TEST_STOP": stop_at, "PYTHONPATH": os.pathsep.join(sys.path)}
+        ours = {"HOOKFUSE_TEST_STOP": stop_at, "PYTHONPATH": os.pathsep.join(sys.path)}
         # A file and not a pipe, which would stop the process once it is full.
         with self._said.open("ab") as said:
             self._process = subprocess.Popen(
-                [*self._prefix, sys.executable, "-m", "tests.faults.delivery.station", self.orders.text()],
-                env=environment,
+                [sys.executable, "-m", "tests.faults.delivery.station", self.orders.text()],
+                env={**os.environ, **ours, **self._environment},
                 cwd=_ROOT,
                 stderr=said,
             )

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,8 @@ class Site:
         async with Station(self.settings(**worker)) as station:
             yield station
 
-    def process(self, *, prefix: Sequence[str] = (), **orders: Any) -> StationProcess:
-        made = StationProcess(self.orders(**orders), prefix=prefix)
+    def process(self, *, environment: Mapping[str, str] | None = None, **orders: Any) -> StationProcess:
+        made = StationProcess(self.orders(**orders), environment)
         self._stations.append(made)
         return made
 
