@@ -143,7 +143,8 @@ class Worker:
             await self._room.wait()
         if self._stopping.is_set():
             return None
-        failing = max(0, self.settings.slots // _FAILING_SHARE - self._failing)
+        # A worker of few slots too must try failing lanes, or they would never recover.
+        failing = max(0, max(1, self.settings.slots // _FAILING_SHARE) - self._failing)
         try:
             claims = await self._store.claim(
                 min(self._free(), wanted), lease_ms=int(self.settings.lease * 1000), failing_limit=failing

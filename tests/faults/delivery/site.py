@@ -45,9 +45,13 @@ class Site:
 
     async def endpoints(self, behaviours: Mapping[str, Behaviour], **settings: Any) -> None:
         """Add endpoints: real ones, and their rows."""
-        urls = self.receivers.add_all({name: Order(each, SECRET.text) for name, each in behaviours.items()})
         async with self.station() as station:
-            await add_endpoints(station, {name: urls[name] for name in behaviours}, self.sizes, **settings)
+            await self.endpoints_of(station, behaviours, **settings)
+
+    async def endpoints_of(self, station: Station, behaviours: Mapping[str, Behaviour], **settings: Any) -> None:
+        """The same with a station that is open already."""
+        urls = self.receivers.add_all({name: Order(each, SECRET.text) for name, each in behaviours.items()})
+        await add_endpoints(station, {name: urls[name] for name in behaviours}, self.sizes, **settings)
         self.names += behaviours
 
     async def alike(self, behaviour: Behaviour | None = None, **settings: Any) -> None:

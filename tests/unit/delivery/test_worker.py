@@ -268,6 +268,19 @@ async def test_a_hanging_endpoint_holds_up_nobody(post: Post) -> None:
         await post.until(DeliveryState.SENT, 60)
 
 
+async def test_few_slots_serve_failing_lanes_too(post: Post) -> None:
+    """A worker of a few slots tries an endpoint again that had failed, and finds it recovered."""
+    await post.endpoint(retry={"delays": [1], "jitter": 0})
+    post.sender.answers = answer(500)
+    await post.bench.send()
+    async with post.working(slots=4, batch=4) as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        post.sender.answers = answer(200)
+        post.clock.advance(1)
+        await post.until(DeliveryState.SENT, 1)
+
+
 async def test_the_cap_is_never_passed(post: Post) -> None:
     """However much waits, no more requests are in flight than the endpoint's cap."""
     await post.endpoint(cap=3)
