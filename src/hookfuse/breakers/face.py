@@ -67,7 +67,7 @@ class Face(Generic[S, T]):
 
     @property
     def degraded(self) -> bool:
-        """Whether the store is away, so that breakers are not shared."""
+        """Whether the store is away, or a part of it, so that breakers are not shared."""
         return bool(getattr(getattr(self._session, "outage", None), "degraded", False))
 
     def subscribe(self, observer: Observer) -> Subscription:

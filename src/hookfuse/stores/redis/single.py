@@ -57,6 +57,9 @@ class ServerLink:
     def ask(self, requests: Sequence[Raw]) -> list[Any]:
         return self._ask(self._client, requests)
 
+    def part(self, key: str) -> str:
+        return "Redis"
+
     def follower(self, verbs: Verbs) -> Follower:
         return Follower(verbs, self._includes)
 
@@ -122,6 +125,9 @@ class AsyncServerLink:
         with translated("reading breakers"):
             async with Deadline(self._deadline):
                 return await _ask(self._client, requests)
+
+    def part(self, key: str) -> str:
+        return "Redis"
 
     def follower(self, verbs: Verbs) -> Follower:
         return Follower(verbs, self._includes)

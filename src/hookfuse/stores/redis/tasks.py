@@ -59,6 +59,9 @@ class TaskSession:
         known = self._verbs.mirror.answer(key, policy)
         return known.refusal() if known is not None and not known.allowed else None
 
+    def part(self, key: str) -> str:
+        return self._link.part(key)
+
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
 

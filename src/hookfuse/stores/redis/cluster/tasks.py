@@ -86,7 +86,8 @@ class AsyncClusterLink:
         self._routes = Routes(cluster.seeds, cluster.remap)
         self._calls = AsyncTravels(cluster, self._routes, settings.deadline)
         self._reads = AsyncTravels(cluster, self._routes, settings.deadline, _WAIT)
-        self._listener = _Listener(Ears(settings.keys, self._routes), self._reads)
+        self._ears = Ears(settings.keys, self._routes)
+        self._listener = _Listener(self._ears, self._reads)
 
     async def run(self, call: Call) -> Any:
         errand = Errand.call(call, self._includes)
@@ -100,6 +101,9 @@ class AsyncClusterLink:
 
     async def ask(self, requests: Sequence[Raw]) -> list[Any]:
         return await self._ask(self._calls, requests)
+
+    def part(self, key: str) -> str:
+        return self._ears.part(key)
 
     def follower(self, verbs: Verbs) -> ClusterFollower:
         return ClusterFollower(verbs, self._includes)
