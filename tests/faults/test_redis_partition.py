@@ -118,6 +118,7 @@ def test_lagging_replica_promoted(
     seen: list[Transition] = []
     with Breakers(store, policy=TWO) as one, Breakers(store, policy=TWO) as other:
         other.subscribe(seen.append)
+        other._session.catch_up()
         fail(one, "kept")
         with redis.Redis.from_url(server.url) as client:
             assert client.wait(1, 5_000) == 1
