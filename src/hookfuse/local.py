@@ -20,7 +20,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from hookfuse.core.admission import Admission, Denial
-from hookfuse.core.bounds import milliseconds
+from hookfuse.core.bounds import milliseconds, past
 from hookfuse.core.keys import check_key
 from hookfuse.core.machine import Step
 from hookfuse.core.outcome import FAILURE, IGNORED, Failure, Outcome
@@ -169,10 +169,12 @@ class MemoryStore:
             breaker = self._find(key, now_ms) or Breaker(key, policy.bucket_ms)
             step = Step(breaker, policy, now_ms, self._sequence)
             until_ms = None if until is None else milliseconds(until)
-            step.force(order, reason=reason, until_ms=until_ms, actor=actor)
+            obeyed = step.force(order, reason=reason, until_ms=until_ms, actor=actor)
             if step.made:
                 self._keep(step)
         self._announcer.deliver()
+        if not obeyed:
+            raise past(until, now_ms)
         return step.made[-1] if step.made else None
 
     def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:

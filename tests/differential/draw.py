@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from hookfuse.core.bounds import DAY
-from hookfuse.core.outcome import HOLD_MAX_MS, Outcome
+from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.rules import AnyOf, Count, Latency, Rate, Rule, Slow, Streak
 from hookfuse.core.state import CLOSED, HALF_OPEN, NOT_FORCED, Breaker, Order
@@ -224,7 +224,7 @@ class Draw:
             changed_ms = breaker.changed_ms
             edges |= {changed_ms, changed_ms + policy.ramp_ms, breaker.expires_ms}
             edges |= {breaker.probe_ms or 0, breaker.override_until_ms or 0, *breaker.leases.values()}
-            edges |= {breaker.hold_ms, breaker.hold_ms - HOLD_MAX_MS}
+            edges |= {breaker.held_ms, breaker.hold_ms}
             if breaker.state is CLOSED and breaker.trips:
                 rare += 6 * [changed_ms + policy.healthy_ms]
             for start_ms, *_ in breaker.window.buckets():

@@ -170,8 +170,8 @@ class Machine:
                 )
                 return {}, action.outcome.kind is not IGNORED
             case Force():
-                step.force(action.order, reason=action.reason, until_ms=action.until_ms, actor=action.actor)
-                return {}, known
+                obeyed = step.force(action.order, reason=action.reason, until_ms=action.until_ms, actor=action.actor)
+                return ({}, known) if obeyed else ({"refused at": step.now_ms}, False)
             case Evaluate():
                 step.evaluate(action.tally, draw=action.draw)
                 return {}, False
@@ -201,6 +201,7 @@ def news_of(breaker: Breaker, policy: Policy, generation: int) -> News:
         override_until_ms=breaker.override_until_ms,
         override_reason=breaker.override_reason,
         probe_ms=breaker.probe_ms,
+        held_ms=breaker.held_ms,
         hold_ms=breaker.hold_ms,
         changed_ms=breaker.changed_ms,
         ramp_ms=policy.ramp_ms,

@@ -211,9 +211,11 @@ def _compare_held(moment: Moment, before: Held | None, after: Held) -> str | Non
 
 def _decision(action: Action, policy: Policy, reply: Sequence[Any]) -> Decision:
     read = read_reply(action.key, reply)
-    answer = {}
+    answer: dict[str, object] = {}
     if isinstance(action, Admit):
         answer = read_answer(read_admission(action.key, policy, action.token, read.answer))
+    elif isinstance(action, Force) and read.answer:
+        answer = {"refused at": int(read.answer[0])}
     return Decision(read.transitions, read.news, answer)
 
 
@@ -244,7 +246,8 @@ def _seen(breaker: Breaker, policy: Policy, now_ms: int) -> dict[str, object]:
     """The snapshot, and what it leaves out."""
     shown = snapshot(breaker, policy, now_ms)
     fields: dict[str, object] = {name: getattr(shown, name) for name in shown.__dataclass_fields__}
-    for name in ("leases", "expires_ms", "hold_ms", "override", "override_until_ms", "override_reason", "reason"):
+    names = ("leases", "expires_ms", "held_ms", "hold_ms", "override", "override_until_ms", "override_reason", "reason")
+    for name in names:
         fields[f"stored {name}"] = getattr(breaker, name)
     fields["buckets"] = breaker.window.buckets()
     return fields

@@ -78,7 +78,10 @@ MUTATIONS = (
     Mutation("cleared failures do not count", "policy", "math.min(failed, streak)", "failed"),
     Mutation("the first trip is not grown", "machine", "math.min(breaker.trips - 1,", "math.min(breaker.trips,"),
     Mutation("a hold ends at its instant", "machine", "now < breaker.hold_ms", "now <= breaker.hold_ms"),
-    Mutation("no hold is longer than the longest", "machine", " and breaker.hold_ms <= now + HOLD_MAX_MS", ""),
+    Mutation("a hold from before the clock went back is none", "machine", "breaker.held_ms <= now and ", ""),
+    Mutation("a hold that is over is forgotten", "machine", "breaker.hold_ms > 0 and not held(breaker)", "false"),
+    Mutation("the longest hold counts", "machine", "or until_ms > breaker.hold_ms", "or true"),
+    Mutation("an override does not end in the past", "machine", "now >= until_ms then", "now > until_ms then"),
     Mutation(
         "an override ends at its instant",
         "machine",

@@ -21,6 +21,7 @@ def at(after_ms: int, *actions: Action, policy: Policy = AT_ONCE, batch: bool = 
     return Moment(NOW_MS + after_ms, {"a": policy, "b": policy}, actions, batch=batch)
 
 
+TWO_PROBES = Policy(trip=Streak(1), cool_off=0.001, probes=2)
 RAMPED = Policy(trip=Count(9), ramp=100.0)
 
 SELDOM: dict[str, History] = {
@@ -41,6 +42,14 @@ SELDOM: dict[str, History] = {
         at(10, Force("a", Order.RESET), policy=RAMPED),
         at(5, Oks("a", NOW_MS + 10, 2), policy=RAMPED, batch=True),
         at(20, Admit("a", "t"), policy=RAMPED),
+    ),
+    "two probes that are told to wait, the shorter time last": (
+        at(0, FAILS, policy=TWO_PROBES),
+        at(10, Admit("a", "t"), policy=TWO_PROBES),
+        at(10, Admit("a", "u"), policy=TWO_PROBES),
+        at(11, Record("a", Outcome.throttled(30), NOW_MS + 10, "t"), policy=TWO_PROBES),
+        at(12, Record("a", Outcome.throttled(5), NOW_MS + 10, "u"), policy=TWO_PROBES),
+        at(6_000, Admit("a", "v"), policy=TWO_PROBES),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Harm to a cluster: slots that move, primaries that die, hang or lose their data."""
+"""Harm to a cluster: slots that move, primaries that are replaced, hang or lose their data."""
 
 from __future__ import annotations
 
@@ -15,22 +15,11 @@ from hookfuse import AsyncBreakers, Breakers, Outcome, Override, Policy, Streak,
 from hookfuse.errors import StoreUnavailable
 from hookfuse.ports import Consistency
 from hookfuse.stores.redis import RedisStore
-from hookfuse.stores.redis.keys import Keys
 from hookfuse.testing.redis import connect
-from tests.servers.cluster import Cluster, Node
+from tests.servers.cluster import KEYS, Cluster
 from tests.servers.waiting import wait_until
 
 ONE = Policy(trip=Streak(1), cool_off=60)
-KEYS = Keys("hookfuse", 64)
-
-
-def key_on(cluster: Cluster, node: Node, *, elsewhere: bool = False) -> str:
-    """A breaker's key whose shard is on this node, or on any other one."""
-    for number in range(1_000):
-        key = f"ep_{number}"
-        if (cluster.owner(KEYS.stream(KEYS.shard(key))) is node) is not elsewhere:
-            return key
-    raise AssertionError("no such key")
 
 
 def _succeeds(action: Callable[[], object]) -> bool:
@@ -127,65 +116,6 @@ def test_call_while_a_slot_moves(cluster: Cluster) -> None:
         assert breakers.inspect("ep").totals.failed == 2
 
 
-@pytest.mark.parametrize("has_meta", [False, True], ids=["a node", "the node with the number of shards"])
-def test_primary_is_killed(cluster: Cluster, has_meta: bool) -> None:
-    """Without a primary its own shards are answered by the outage choice, the others go on; and all is well again."""
-    victim = next(node for node in cluster.nodes if (cluster.owner(KEYS.meta) is node) is has_meta)
-    dead, live = key_on(cluster, victim), key_on(cluster, victim, elsewhere=True)
-    with Breakers(RedisStore(cluster.url), policy=ONE, outage="deny") as breakers:
-        hot = breakers._session
-        breakers.admit(dead)
-        hot.catch_up()
-        victim.stop()
-        wait_until(lambda: hot.healthy(dead) is None)
-        lost = breakers.admit(dead)
-        assert lost.degraded
-        assert lost.reason == "store_unavailable"
-        for _ in range(300):
-            with breakers.guard(live):
-                pass
-            assert hot.healthy(live) is not None, "nobody is asked, and nobody is missed"
-            assert hot.healthy(dead) is None
-            time.sleep(0.01)
-        victim.start()
-        wait_until(lambda: not breakers.admit(dead).degraded)
-        wait_until(lambda: hot.healthy(dead) is not None)
-        assert breakers.record(breakers.admit(dead), Outcome.FAILURE) is not None
-
-
-@pytest.mark.parametrize("face", ["threads", "tasks"])
-def test_other_shards_are_asked(cluster: Cluster, face: str) -> None:
-    """With a primary away, a strict call of another shard is answered as if nothing had happened."""
-    victim = next(node for node in cluster.nodes if cluster.owner(KEYS.meta) is not node)
-    dead, live = key_on(cluster, victim), key_on(cluster, victim, elsewhere=True)
-    store = RedisStore(cluster.url)
-
-    def in_threads() -> None:
-        session = store.session(Consistency.STRICT)
-        session.admit(dead, ONE)
-        victim.stop()
-        for _ in range(50):
-            with pytest.raises(StoreUnavailable):
-                session.admit(dead, ONE)
-            assert session.admit(live, ONE).allowed
-        session.close()
-
-    async def in_tasks() -> None:
-        session = store.async_session(Consistency.STRICT)
-        await session.admit(dead, ONE)
-        victim.stop()
-        for _ in range(50):
-            refused, admission = await asyncio.gather(
-                session.admit(dead, ONE), session.admit(live, ONE), return_exceptions=True
-            )
-            assert isinstance(refused, StoreUnavailable)
-            assert not isinstance(admission, BaseException)
-            assert admission.allowed
-        await session.close()
-
-    in_threads() if face == "threads" else asyncio.run(in_tasks())
-
-
 def test_replica_takes_over(cluster: Cluster) -> None:
     """When a replica takes over, its shards are followed there: what was known is kept, and each change told once."""
     stream = KEYS.stream(KEYS.shard("ep"))
@@ -210,23 +140,10 @@ def test_replica_takes_over(cluster: Cluster) -> None:
     assert generations == sorted(set(generations))
 
 
-def test_starts_without_a_primary(cluster: Cluster) -> None:
-    """A process that starts while a primary is away mirrors all other shards, and the rest once it is back."""
-    victim = next(node for node in cluster.nodes if cluster.owner(KEYS.meta) is not node)
-    dead, live = key_on(cluster, victim), key_on(cluster, victim, elsewhere=True)
-    victim.stop()
-    with Breakers(RedisStore(cluster.url), policy=ONE) as breakers:
-        breakers.admit(live)
-        wait_until(lambda: breakers._session.healthy(live) is not None)
-        assert breakers._session.healthy(dead) is None
-        victim.start()
-        wait_until(lambda: breakers._session.healthy(dead) is not None)
-
-
 def test_one_node_is_flushed(cluster: Cluster) -> None:
     """Data lost on one node is found, and no transition of the others is lost to those who follow them."""
     victim = cluster.nodes[0]
-    gone, kept = key_on(cluster, victim), key_on(cluster, victim, elsewhere=True)
+    gone, kept = cluster.breaker_on(victim), cluster.breaker_on(victim, elsewhere=True)
     told: list[Transition] = []
     with Breakers(RedisStore(cluster.url), policy=ONE) as breakers:
         breakers.subscribe(told.append)
@@ -244,6 +161,17 @@ def test_one_node_is_flushed(cluster: Cluster) -> None:
         breakers.catch_up()
         assert not breakers._session.refusal(kept, ONE)
     assert [each.key for each in told] == [gone, *[kept] * made]
+
+
+def test_an_event_that_makes_no_sense(cluster: Cluster) -> None:
+    """An entry of a stream that is not ours does not end the following, and hides no transition from observers."""
+    watchers = Watchers(cluster.url)
+    with connect(cluster.url) as client, Breakers(RedisStore(cluster.url), policy=ONE) as breakers:
+        client.xadd(KEYS.stream(KEYS.shard("ep")), {"written": "by somebody else"}, id="1-1")
+        made = [breakers.force_open("ep"), breakers.unforce("ep")]
+    watchers.catch_up()
+    watchers.close()
+    assert watchers.in_threads == watchers.in_tasks == made
 
 
 @pytest.mark.parametrize("face", ["threads", "tasks"])

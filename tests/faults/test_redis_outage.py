@@ -7,7 +7,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import redis
@@ -18,14 +18,6 @@ from hookfuse.stores.redis import RedisStore
 from tests.servers.redis import Server
 
 TWO = Policy(trip=Streak(2), cool_off=30)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server("redis")
-    made.start()
-    yield made
-    made.remove()
 
 
 def fail(breakers: Breakers, key: str = "ep", times: int = 2) -> None:

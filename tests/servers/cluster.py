@@ -11,9 +11,12 @@ from typing import Any
 import redis
 from redis.crc import key_slot
 
+from hookfuse.stores.redis.keys import Keys
 from tests.servers.redis import Server
 from tests.servers.waiting import wait_until
 
+KEYS = Keys("hookfuse", 64)
+"""Those of a store with the default settings."""
 _NAMED = {"redis": "HOOKFUSE_TEST_CLUSTER_URL", "valkey": "HOOKFUSE_TEST_VALKEY_CLUSTER_URL"}
 _AGREES_WITHIN = 20.0
 _SLOTS = 16384
@@ -105,6 +108,14 @@ class Cluster:
             if any(first <= slot <= last and primary[1] == node.port for first, last, primary, *_ in shards):
                 return node
         raise AssertionError(f"nobody serves slot {slot}")
+
+    def breaker_on(self, node: Node, *, elsewhere: bool = False) -> str:
+        """The key of a breaker whose shard is on this node, or on any other one."""
+        for number in range(1_000):
+            key = f"ep_{number}"
+            if (self.owner(KEYS.stream(KEYS.shard(key))) is node) is not elsewhere:
+                return key
+        raise AssertionError("no such key")
 
     def move(self, key: str, to: Node) -> None:
         """Move the slot of a key to another node, with everything in it, as a resharding does."""

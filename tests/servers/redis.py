@@ -63,14 +63,14 @@ class Server:
             pytest.skip(message)
         self._folder = tempfile.TemporaryDirectory(prefix=f"hookfuse-{kind}-")
         self._process: subprocess.Popen[bytes] | None = None
-        socket = f"{self._folder.name}/s"
-        self.url = f"unix://{socket}"
+        self.path = f"{self._folder.name}/s"
+        self.url = f"unix://{self.path}"
         self._command = [
             binary,
             "--port",
             "0",
             "--unixsocket",
-            socket,
+            self.path,
             "--save",
             "",
             "--dir",

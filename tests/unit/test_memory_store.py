@@ -218,3 +218,33 @@ def test_fork_while_others_hold_the_lock() -> None:
         for thread in threads:
             thread.join()
     assert statuses == [0] * 20
+
+
+class FineClock:
+    """A clock that also knows what lies between two milliseconds."""
+
+    def __init__(self) -> None:
+        self.at = 1_700_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.0003, 0.0005, 0.0008])
+def test_a_success_of_the_hot_path_keeps_a_key_as_long_as_any(fraction: float) -> None:
+    """Between two milliseconds, too, both kinds of success keep a key until the same instant."""
+    clock = FineClock()
+    breakers = Breakers(MemoryStore(clock=clock), policy=Policy(trip=Count(5), window=60))
+    for key in ("stepped", "quick"):
+        breakers.record(breakers.admit(key), Outcome.OK)
+    clock.at += 1 + fraction
+    breakers.record(breakers.admit("stepped"), Outcome.OK)
+    with breakers.guard("quick"):
+        pass
+    known = []
+    for after_ms in (66_999, 67_000, 67_001, 67_002):
+        clock.at = 1_700_000_000 + after_ms / 1000
+        stepped, quick = (breakers.inspect(key).totals.ok for key in ("stepped", "quick"))
+        assert stepped == quick
+        known.append(stepped)
+    assert (known[0], known[-1]) == (2, 0)

@@ -67,7 +67,7 @@ class Face(Generic[S, T]):
 
     @property
     def degraded(self) -> bool:
-        """Whether the store is away, so that breakers are not shared."""
+        """Whether the store is away, or a part of it, so that breakers are not shared."""
         return bool(getattr(getattr(self._session, "outage", None), "degraded", False))
 
     def subscribe(self, observer: Observer) -> Subscription:
@@ -77,11 +77,11 @@ class Face(Generic[S, T]):
         return Subscription(self._session.subscribe(observer))
 
     def force_open(self, key: str, *, reason: str = "", until: float | None = None, actor: str = "operator") -> T:
-        """Refuse every call, until `unforce` or until the instant `until`."""
+        """Refuse every call, until `unforce` or until the instant `until`, which the store must not have passed yet."""
         return self._force(key, Order.FORCE_OPEN, reason, until, actor)
 
     def force_closed(self, key: str, *, reason: str = "", until: float | None = None, actor: str = "operator") -> T:
-        """Let every call pass, whatever its outcome."""
+        """Let every call pass, whatever its outcome, for as long as `force_open` would refuse it."""
         return self._force(key, Order.FORCE_CLOSED, reason, until, actor)
 
     def unforce(self, key: str, *, reason: str = "", actor: str = "operator") -> T:

@@ -9,6 +9,9 @@ Never silently closed: such an admission says `degraded`, a log line tells the b
 call now and then, not by every call. Outcomes of degraded calls stay in this process; one that the store may have
 missed is not sent again: maybe lost, never doubled. When the store is back, keys that are open here stay refused until
 their probe is due here; then the store decides.
+
+A store may have parts that are lost one by one, as the nodes of a cluster are. Then each of them has such a breaker,
+and nothing changes for keys of the others.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Literal
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.outcome import OK, Outcome
@@ -28,8 +32,9 @@ from hookfuse.ports import HotPath
 from hookfuse.telemetry import Observer
 
 _log = logging.getLogger("hookfuse")
-_STORE = "store"
-_STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=2, jitter=0.1, probe_lease=1)
+_STORE = "The breaker store"
+# Half a second at most, so that all processes agree again within one after the store is back.
+_STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=0.5, jitter=0.1, probe_lease=1)
 
 
 class OutageChoice(StrEnum):
@@ -42,25 +47,33 @@ class Outage:
     """Knows whether the store is to be asked, and answers in its place. Nothing here waits."""
 
     def __init__(self, choice: OutageChoice, session: HotPath) -> None:
-        self.degraded = False
+        self._lost: dict[str, str] = {}
+        """Parts that are thought to be away, each with a key that it had."""
         self._choice = choice
         self._session = session
         self._met = False
         self._local = MemoryStore()
         self._own = MemoryStore()
 
-    def ask(self) -> Admission | None:
-        """Leave to ask the store; None while it is thought to be away."""
-        admission = self._own.admit(_STORE, _STORE_POLICY)
+    @property
+    def degraded(self) -> bool:
+        """Whether any part of the store is thought to be away."""
+        return bool(self._lost)
+
+    def ask(self, key: str) -> Admission | None:
+        """Leave to ask the part of the store that has this key; None while it is thought to be away."""
+        admission = self._own.admit(self._part(key), _STORE_POLICY)
         return admission if admission.allowed else None
 
     def answered(self, leave: Admission) -> None:
         self._met = True
-        if self.degraded or leave.probe:
+        if leave.probe or leave.key in self._lost:
             self._own.record(leave, Outcome.OK, None, None)
-        if self.degraded:
-            self.degraded = False
-            _log.warning("The breaker store is back; its breakers are shared again.")
+        for part, key in list(self._lost.items()):
+            # One whose keys have gone to another part is asked by nobody any more.
+            here_again = part == leave.key or self._part(key) != part
+            if here_again and self._lost.pop(part, None) is not None:
+                _log.warning("%s is back or replaced; its breakers are shared again.", part)
 
     def reported(self, leave: Admission, admission: Admission, outcome: Outcome) -> None:
         """A report was taken; that of a plain success may only have been buffered, and proves nothing."""
@@ -69,7 +82,7 @@ class Outage:
         else:
             self.answered(leave)
 
-    def failed(self, leave: Admission, error: StoreError) -> None:
+    def failed(self, leave: Admission, key: str, error: StoreError) -> None:
         """The store did not answer, or not this question. Raises what only a person can mend."""
         if not isinstance(error, StoreUnavailable):
             self._own.release(leave)
@@ -78,9 +91,9 @@ class Outage:
             _log.warning("%s This call is answered by this process alone.", error)
             return
         self._own.record(leave, Outcome.FAILURE, None, error)
-        if not self.degraded:
-            self.degraded = True
+        if leave.key not in self._lost:
             _log.warning("%s Until it is back, breakers are not shared: outage=%r.", error, str(self._choice))
+        self._lost[leave.key] = key
 
     def refused(self, key: str, policy: Policy) -> Admission | None:
         """A refusal that outlives the outage: a key that is open here, until its probe is due here."""
@@ -89,8 +102,9 @@ class Outage:
         seen = self._local.inspect(key, policy)
         if seen.state is State.OPEN and seen.probe_at is not None and self._local.timer() < seen.probe_at:
             return self._degrade(self._local.admit(key, policy))
-        if not self.degraded:
+        if self._part(key) not in self._lost:
             self._local.forget(key)
+            self._tell_hot_path("trust", key)
         return None
 
     def admit(self, key: str, policy: Policy) -> Admission:
@@ -100,7 +114,7 @@ class Outage:
             admission.allowed = False
             admission.reason = Denial.STORE_UNAVAILABLE
             admission.why = "the breaker store cannot be reached"
-            admission.wait_ms = self._own.admit(_STORE, _STORE_POLICY).wait_ms or 0
+            admission.wait_ms = self._own.admit(self._part(key), _STORE_POLICY).wait_ms or 0
             admission.at_ms = int(self._own.timer() * 1000)
             return self._degrade(admission)
         if self._choice is OutageChoice.LOCAL:
@@ -122,7 +136,11 @@ class Outage:
             admission = self._local.admit(admission.key, admission.policy)
             if not admission.allowed:
                 return None
-        return self._local.record(admission, outcome, latency, error)
+        transition = self._local.record(admission, outcome, latency, error)
+        if transition is not None:
+            # The store may hear of nothing for a moment only, and its hot path then still calls this key healthy.
+            self._tell_hot_path("doubt", admission.key)
+        return transition
 
     def release(self, admission: Admission) -> None:
         self._local.release(admission)
@@ -130,9 +148,19 @@ class Outage:
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         return self._local.subscribe(observer)
 
+    def _part(self, key: str) -> str:
+        part: Callable[[str], str] | None = getattr(self._session, "part", None)
+        return part(key) if part is not None else _STORE
+
     def _last_known(self, key: str, policy: Policy) -> Admission | None:
         last_known: Callable[[str, Policy], Admission | None] | None = getattr(self._session, "last_known", None)
         return last_known(key, policy) if last_known is not None else None
+
+    def _tell_hot_path(self, verb: Literal["doubt", "trust"], key: str) -> None:
+        """Every call of a key that is not healthy in this process must come here, even while its mirror is fresh."""
+        tell: Callable[[str], None] | None = getattr(self._session, verb, None)
+        if tell is not None:
+            tell(key)
 
     def _degrade(self, admission: Admission) -> Admission:
         admission.degraded = True

@@ -47,12 +47,12 @@ class _Safe:
         refused = outage.refused(key, policy)
         if refused is not None:
             return refused
-        leave = outage.ask()
+        leave = outage.ask(key)
         if leave is not None:
             try:
                 admission: Admission = yield self._session.admit(key, policy)
             except StoreError as error:
-                outage.failed(leave, error)
+                outage.failed(leave, key, error)
             else:
                 outage.answered(leave)
                 return admission
@@ -61,24 +61,24 @@ class _Safe:
     def _record(
         self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
     ) -> Verb[Transition | None]:
-        leave = None if admission.degraded else self.outage.ask()
+        leave = None if admission.degraded else self.outage.ask(admission.key)
         if leave is not None:
             try:
                 transition: Transition | None = yield self._session.record(admission, outcome, latency, error)
             except StoreError as lost:
-                self.outage.failed(leave, lost)
+                self.outage.failed(leave, admission.key, lost)
             else:
                 self.outage.reported(leave, admission, outcome)
                 return transition
         return self.outage.record(admission, outcome, latency, error)
 
     def _release(self, admission: Admission) -> Verb[None]:
-        leave = None if admission.degraded else self.outage.ask()
+        leave = None if admission.degraded else self.outage.ask(admission.key)
         if leave is not None:
             try:
                 yield self._session.release(admission)
             except StoreError as lost:
-                self.outage.failed(leave, lost)
+                self.outage.failed(leave, admission.key, lost)
             else:
                 self.outage.answered(leave)
         elif admission.degraded:

@@ -6,7 +6,7 @@ import math
 from datetime import timedelta
 from typing import TypeAlias
 
-from hookfuse.errors import InvalidPolicy
+from hookfuse.errors import InvalidInput, InvalidPolicy
 
 Duration: TypeAlias = float | timedelta
 
@@ -38,6 +38,11 @@ def seconds(field: str, value: object, low: float, high: float) -> float:
     if found is None or not low <= found <= high:
         raise InvalidPolicy(field, f"be a duration from {low:g} to {high:,.0f} seconds, or a timedelta", value)
     return found
+
+
+def past(until: float | None, now_ms: int) -> InvalidInput:
+    """What an override is refused with that should end before the store's `now_ms`."""
+    return InvalidInput(f"until must be in the future: it is {now_ms / 1000:.3f} for the store, got {until!r}.")
 
 
 def milliseconds(duration: float) -> int:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from hookfuse.core.admission import Admission, Denial
-from hookfuse.core.outcome import FAILURE, HOLD_MAX_MS, IGNORED, OK, THROTTLED, Failure, Outcome
+from hookfuse.core.outcome import FAILURE, IGNORED, OK, THROTTLED, Failure, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.rules import Numbers
 from hookfuse.core.state import (
@@ -125,8 +125,7 @@ class Step:
         newest = generation >= breaker.generation and breaker.override is NOT_FORCED
         if newest and breaker.state is CLOSED:
             if kind is THROTTLED:
-                held_ms = breaker.hold_ms if self._held() else 0
-                breaker.hold_ms = max(held_ms, self.now_ms + outcome.hold_ms)
+                self._hold(self.now_ms + outcome.hold_ms)
             else:
                 self._count(kind is FAILURE, slow, latency_ms, failure)
                 if policy.inline and (policy.judges_latency or breaker.window.has_failed):
@@ -135,7 +134,8 @@ class Step:
             self._drop_lost_leases()
             if token is not None and breaker.leases.pop(token, None) is not None:
                 if kind is THROTTLED:
-                    breaker.probe_ms = self.now_ms + outcome.hold_ms
+                    # Of several probes that were told to wait, the one told to wait the longest is heeded.
+                    breaker.probe_ms = max(breaker.probe_ms or 0, self.now_ms + outcome.hold_ms)
                 else:
                     self._count(kind is FAILURE, slow, latency_ms, failure)
                     self._judge_probe(outcome, latency_ms, draw)
@@ -146,10 +146,16 @@ class Step:
         if token is not None:
             self.breaker.leases.pop(token, None)
 
-    def force(self, order: Order, *, reason: str = "", until_ms: int | None = None, actor: str = "operator") -> None:
-        """Do what an operator says. An order that changes nothing makes no transition."""
+    def force(self, order: Order, *, reason: str = "", until_ms: int | None = None, actor: str = "operator") -> bool:
+        """Do what an operator says. An order that changes nothing makes no transition.
+
+        False: refused, because it should end in the past. Only the store's clock can tell, so it is told here. Obeyed,
+        it would begin and end with the next call, and an override to open would leave a healthy breaker half open.
+        """
         breaker = self.breaker
         reason = reason or order.value
+        if until_ms is not None and self.now_ms >= until_ms:
+            return False
         match order:
             case Order.FORCE_OPEN | Order.FORCE_CLOSED:
                 override = FORCED_OPEN if order is Order.FORCE_OPEN else FORCED_CLOSED
@@ -169,7 +175,7 @@ class Step:
                 if breaker.state is DISABLED:
                     self._half_open(reason, actor)
             case Order.RESET:
-                seen = breaker.state is not CLOSED or breaker.override is not NOT_FORCED or breaker.hold_ms
+                seen = breaker.state is not CLOSED or breaker.override is not NOT_FORCED or self._held()
                 breaker.trips = 0
                 breaker.failures = ()
                 self._clear_override()
@@ -179,6 +185,7 @@ class Step:
             case _:
                 assert_never(order)
         self._keep()
+        return True
 
     def evaluate(self, tally: Counts | None = None, *, draw: float = 0.5) -> None:
         """Judge a sample: `tally` counts the window, but nothing before the last transition.
@@ -215,7 +222,7 @@ class Step:
             breaker.override, breaker.override_until_ms = FORCED_OPEN, until_ms
             breaker.override_reason = refusal.why
         elif refusal.reason is Denial.THROTTLED:
-            breaker.hold_ms = until_ms or 0
+            self._hold(until_ms or 0)
         else:
             breaker.state = DISABLED if refusal.reason is Denial.DISABLED else OPEN
             breaker.opened_ms, breaker.probe_ms = self.now_ms, until_ms
@@ -232,8 +239,13 @@ class Step:
             breaker.probe_ms = min(breaker.probe_ms, self.now_ms)
 
     def _held(self) -> bool:
-        # A hold that ends later than any can is from before the clock went back.
-        return self.now_ms < self.breaker.hold_ms <= self.now_ms + HOLD_MAX_MS
+        # One that is to begin in the future is from before the clock went back.
+        return self.breaker.held_ms <= self.now_ms < self.breaker.hold_ms
+
+    def _hold(self, until_ms: int) -> None:
+        breaker = self.breaker
+        if not self._held() or until_ms > breaker.hold_ms:
+            breaker.held_ms, breaker.hold_ms = self.now_ms, until_ms
 
     def _allow(self) -> Admission:
         breaker, policy = self.breaker, self.policy
@@ -316,7 +328,7 @@ class Step:
         breaker.probe_ms = None if for_ms is None else self.now_ms + for_ms
         breaker.leases = {}
         breaker.probe_successes = 0
-        breaker.hold_ms = 0
+        breaker.held_ms = breaker.hold_ms = 0
         self._change(after, breaker.reason, breaker.numbers, actor=actor)
 
     def _half_open(self, reason: str, actor: str = "breaker") -> None:
@@ -350,7 +362,7 @@ class Step:
         breaker.opened_ms = breaker.probe_ms = None
         breaker.leases = {}
         breaker.probe_successes = 0
-        breaker.hold_ms = 0
+        breaker.held_ms = breaker.hold_ms = 0
         breaker.reason, breaker.numbers = "", NO_NUMBERS
 
     def _clear_override(self) -> None:
@@ -371,6 +383,9 @@ class Step:
         """Say until when the store must keep this breaker, and what the hot path may skip."""
         breaker, policy, now_ms = self.breaker, self.policy, self.now_ms
         breaker.touched = 0.0
+        if breaker.hold_ms and not self._held():
+            # Forgotten, so that a clock that goes back later does not bring it back.
+            breaker.held_ms = breaker.hold_ms = 0
         closed = breaker.state is CLOSED
         free = closed and breaker.override is NOT_FORCED
         if breaker.override is not NOT_FORCED or breaker.state is DISABLED:
@@ -383,7 +398,7 @@ class Step:
             breaker.kept_ms = policy.remember_ms if breaker.trips else policy.quiet_ms
             breaker.expires_ms = max(now_ms + breaker.kept_ms, breaker.hold_ms)
         grown = not policy.ramp_ms or share(breaker, policy, now_ms) == 1
-        breaker.plain = free and grown and breaker.hold_ms <= now_ms
+        breaker.plain = free and grown and not breaker.hold_ms
         breaker.quick = self._quick() if breaker.plain and not breaker.streak else None
         breaker.shut = None
         if breaker.state is OPEN and breaker.override is NOT_FORCED and breaker.probe_ms is not None:

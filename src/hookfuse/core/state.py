@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from hookfuse.core.outcome import HOLD_MAX_MS, Failure
+from hookfuse.core.bounds import milliseconds
+from hookfuse.core.outcome import Failure
 from hookfuse.core.policy import Policy
 from hookfuse.core.rules import Numbers
 from hookfuse.core.window import Counts, Window
@@ -91,6 +92,7 @@ class Breaker:
         "expires_ms",
         "failures",
         "generation",
+        "held_ms",
         "hold_ms",
         "kept_ms",
         "key",
@@ -131,6 +133,8 @@ class Breaker:
         self.override: Override = NOT_FORCED
         self.override_until_ms: int | None = None
         self.override_reason = ""
+        # From when and until when a Retry-After holds it.
+        self.held_ms = 0
         self.hold_ms = 0
         self.reason = ""
         self.numbers: Numbers = NO_NUMBERS
@@ -149,7 +153,8 @@ class Breaker:
         self.shut: Shut | None = None
 
     def expired(self, now_ms: int) -> bool:
-        return now_ms >= self.expires_ms and now_ms >= self.touched * 1000 + self.kept_ms
+        # Rounded as every instant is, so that a success of the hot path keeps it exactly as long as a step would.
+        return now_ms >= self.expires_ms and now_ms >= milliseconds(self.touched) + self.kept_ms
 
 
 _NO_LEASES: dict[str, int] = {}
@@ -242,7 +247,7 @@ def snapshot(breaker: Breaker, policy: Policy, now_ms: int) -> Snapshot:
     forced = breaker.override is not NOT_FORCED and not ended
     # An override that has run out ends with the next call; what that call will find is shown already.
     after = HALF_OPEN if breaker.override is FORCED_OPEN else CLOSED
-    held = now_ms < breaker.hold_ms <= now_ms + HOLD_MAX_MS
+    held = breaker.held_ms <= now_ms < breaker.hold_ms
     return Snapshot(
         key=breaker.key,
         state=after if ended else breaker.state,

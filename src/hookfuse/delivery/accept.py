@@ -19,16 +19,20 @@ class _Waiting(NamedTuple):
 
 
 class Acceptor:
-    """One journey to the database at a time; what is asked meanwhile goes with the next."""
+    """One journey to the database at a time; what is asked meanwhile goes with the next.
 
-    def __init__(self, store: Lanes, *, most_waiting: int = 10_000) -> None:
+    Nobody waits longer than `patience` seconds: behind a journey that waits for a lock, the next one would too.
+    """
+
+    def __init__(self, store: Lanes, *, most_waiting: int = 10_000, patience: float = 4.5) -> None:
         self._store = store
         self._most_waiting = most_waiting
+        self._patience = patience
         self._waiting: list[_Waiting] = []
         self._journey: asyncio.Task[None] | None = None
 
     async def accept(self, message: NewMessage) -> Answer:
-        """Returns once the message is committed. A caller that is cancelled cannot know whether it was."""
+        """Returns once the message is committed. Who is cancelled or loses patience cannot know whether it was."""
         if len(self._waiting) >= self._most_waiting:
             raise StoreUnavailable("More messages are waiting to be stored than this process takes; send it again.")
         loop = asyncio.get_running_loop()
@@ -36,7 +40,11 @@ class Acceptor:
         self._waiting.append(_Waiting(message, answer))
         if self._journey is None:
             self._journey = loop.create_task(self._travel(), name="hookfuse-accept")
-        return await answer
+        timer = loop.call_later(self._patience, _lose_patience, answer)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
 
     async def close(self) -> None:
         """Wait until everyone has an answer."""
@@ -45,8 +53,7 @@ class Acceptor:
 
     async def _travel(self) -> None:
         try:
-            while self._waiting:
-                batch = self._take()
+            while batch := self._take():
                 try:
                     answers = await self._store.accept([each.message for each in batch])
                 except BaseException as error:
@@ -64,7 +71,8 @@ class Acceptor:
                 self._waiting = []
 
     def _take(self) -> list[_Waiting]:
-        """The first that wait, as many as one transaction should carry."""
+        """The first that still wait, as many as one transaction should carry."""
+        self._waiting = [each for each in self._waiting if not each.answer.done()]
         size = count = 0
         for each in self._waiting[:_MOST_AT_ONCE]:
             size += len(each.message.payload)
@@ -73,6 +81,13 @@ class Acceptor:
             count += 1
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
+
+
+def _lose_patience(answer: asyncio.Future[Answer]) -> None:
+    if not answer.done():
+        answer.set_exception(
+            StoreUnavailable("The database did not answer in time; send the message again, under the same key.")
+        )
 
 
 def _answer_all(batch: list[_Waiting], error: BaseException) -> None:

@@ -25,11 +25,14 @@ _LONGEST_PAUSE = 1.0
 class Settler:
     """One journey at a time; what ends meanwhile goes with the next.
 
-    `lost` hears of claims that were settled too late, `written` of every journey's end.
+    `lost` hears of claims that were settled too late, `written` of all that are out of our hands.
     """
 
     def __init__(
-        self, store: Lanes, lost: Callable[[Sequence[Claim]], None], written: Callable[[], None] = lambda: None
+        self,
+        store: Lanes,
+        lost: Callable[[Sequence[Claim]], None],
+        written: Callable[[Sequence[Claim]], None] = lambda claims: None,
     ) -> None:
         self._store = store
         self._lost = lost
@@ -71,7 +74,7 @@ class Settler:
                     await self._write(partial(self._settle, settlements))
                 if deferrals:
                     await self._write(partial(self._store.defer, deferrals))
-                self._written()
+                self._written([each.claim for each in (*settlements, *deferrals)])
         finally:
             self._journey = None
             self._idle.set()

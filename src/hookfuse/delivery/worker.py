@@ -16,6 +16,7 @@ from hookfuse.delivery.courier import Courier, OnAttempt
 from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.rescue import Rescuer
 from hookfuse.delivery.settler import Settler
+from hookfuse.delivery.suspects import Suspects
 from hookfuse.delivery.targets import Target, Targets
 from hookfuse.errors import InvalidInput, StoreError
 from hookfuse.ports import DeliveryStore, Sender
@@ -23,8 +24,6 @@ from hookfuse.ports import DeliveryStore, Sender
 _log = logging.getLogger("hookfuse.delivery")
 
 _FAILING_SHARE = 10
-_SUSPECTS = 16
-_SUSPECT_PAUSE_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class WorkerSettings:
     longest_timeout: float = 30.0
     margin: float = 5.0
     poll: float = 1.0
-    rescue_every: float = 5.0
+    rescue_every: float = 3.0
     deaths: int = 3
     grace: float = 20.0
 
@@ -85,7 +84,7 @@ class Worker:
         self._on_lost = on_lost
         self._offset = 0.0
         self._room = asyncio.Event()
-        self._settler = Settler(store, self._lost, self._room.set)
+        self._settler = Settler(store, self._lost, self._written)
         self._courier = Courier(
             store,
             breakers,
@@ -100,7 +99,7 @@ class Worker:
         self._rescuer = Rescuer(store, self.settings.deaths, self.settings.rescue_every)
         self._hands: set[asyncio.Task[None]] = set()
         self._failing = 0
-        self._suspects = 0
+        self._suspects = Suspects()
         self._stopping = asyncio.Event()
         self._unblocking: set[str] = set()
         self._unblocker: asyncio.Task[None] | None = None
@@ -144,7 +143,8 @@ class Worker:
             await self._room.wait()
         if self._stopping.is_set():
             return None
-        failing = max(0, self.settings.slots // _FAILING_SHARE - self._failing)
+        # A worker of few slots too must try failing lanes, or they would never recover.
+        failing = max(0, max(1, self.settings.slots // _FAILING_SHARE) - self._failing)
         try:
             claims = await self._store.claim(
                 min(self._free(), wanted), lease_ms=int(self.settings.lease * 1000), failing_limit=failing
@@ -167,27 +167,34 @@ class Worker:
             for claim in claims.claims:
                 self._settler.defer(Deferral(claim, "released"))
             return
-        for claim in claims.claims:
-            if claim.deaths == 0 or self._may_take_suspect(claim):
-                self._start(claim, targets.get(claim.endpoint_id), dial_before)
-            else:
-                self._settler.defer(Deferral(claim, "suspect", delay_ms=_SUSPECT_PAUSE_MS))
+        taken, refused = self._suspects.sift(claims.claims)
+        if refused and not await self._give_back(refused):
+            for claim in taken:
+                self._settler.defer(Deferral(claim, "released"))
+            return
+        for claim in taken:
+            self._start(claim, targets.get(claim.endpoint_id), dial_before)
+        await self._suspects.trial()
 
-    def _may_take_suspect(self, claim: Claim) -> bool:
-        """A delivery whose worker died may have killed it. So few of them are in hand at once, and of those that
-        lost two workers only one: whoever was merely near when a worker died is not charged three times."""
-        return self._suspects < (_SUSPECTS if claim.deaths == 1 else 1)
+    async def _give_back(self, deferrals: Sequence[Deferral]) -> bool:
+        """Now, without waiting for the settler's next journey; false: later, because the database is away."""
+        try:
+            await self._store.defer(deferrals)
+        except StoreError as error:
+            _log.warning("giving back claims waits for the database: %s", error)
+            for each in deferrals:
+                self._settler.defer(each)
+            return False
+        return True
 
     def _start(self, claim: Claim, target: Target | None, dial_before: float) -> None:
         task = asyncio.get_running_loop().create_task(self._courier.deliver(claim, target, dial_before))
         self._hands.add(task)
         self._failing += claim.failing
-        self._suspects += claim.deaths > 0
 
         def ended(task: asyncio.Task[None]) -> None:
             self._hands.discard(task)
             self._failing -= claim.failing
-            self._suspects -= claim.deaths > 0
             self._room.set()
 
         task.add_done_callback(ended)
@@ -223,6 +230,10 @@ class Worker:
             _log.warning("unblocking lanes failed: %s", error)
         finally:
             self._unblocker = None
+
+    def _written(self, claims: Sequence[Claim]) -> None:
+        self._suspects.written(claims)
+        self._room.set()
 
     def _lost(self, claims: Sequence[Claim]) -> None:
         for claim in claims:

@@ -145,6 +145,7 @@ class Model:
             breaker.probe_ms,
             frozenset(breaker.leases.items()),
             breaker.probe_successes,
+            breaker.held_ms,
             breaker.hold_ms,
             breaker.reason,
             tuple(breaker.numbers.items()),

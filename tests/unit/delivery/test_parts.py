@@ -68,6 +68,28 @@ async def test_a_cancelled_caller_disturbs_nobody(post: Post) -> None:
     await acceptor.close()
 
 
+async def test_nobody_waits_for_ever(post: Post) -> None:
+    """Who has lost patience is told so; what had not left by then is not stored behind its back."""
+    asked: list[int] = []
+    gate = asyncio.Event()
+
+    class Stuck:
+        async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
+            asked.append(len(messages))
+            await gate.wait()
+            return [Accepted(message.id, 0, 0) for message in messages]
+
+    acceptor = Acceptor(Stuck(), patience=0.05)  # type: ignore[arg-type]
+    first = asyncio.ensure_future(acceptor.accept(post.bench.message()))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(acceptor.accept(post.bench.message()))
+    answers = await asyncio.gather(first, second, return_exceptions=True)
+    assert {type(each) for each in answers} == {StoreUnavailable}
+    gate.set()
+    await acceptor.close()
+    assert asked == [1]
+
+
 async def test_too_many_waiting_are_turned_away(post: Post) -> None:
     """Beyond its limit the acceptor refuses at once instead of growing."""
     acceptor = Acceptor(post.store, most_waiting=10)

@@ -8,7 +8,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from hookfuse import Policy, State, Streak
-from hookfuse.core.delivery import DeliveryState, Place
+from hookfuse.core.delivery import Chosen, DeliveryState, Place
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.sending import Request, SendResult, Trouble
 from hookfuse.delivery.worker import WorkerSettings
@@ -268,6 +268,19 @@ async def test_a_hanging_endpoint_holds_up_nobody(post: Post) -> None:
         await post.until(DeliveryState.SENT, 60)
 
 
+async def test_few_slots_serve_failing_lanes_too(post: Post) -> None:
+    """A worker of a few slots tries an endpoint again that had failed, and finds it recovered."""
+    await post.endpoint(retry={"delays": [1], "jitter": 0})
+    post.sender.answers = answer(500)
+    await post.bench.send()
+    async with post.working(slots=4, batch=4) as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        post.sender.answers = answer(200)
+        post.clock.advance(1)
+        await post.until(DeliveryState.SENT, 1)
+
+
 async def test_the_cap_is_never_passed(post: Post) -> None:
     """However much waits, no more requests are in flight than the endpoint's cap."""
     await post.endpoint(cap=3)
@@ -314,6 +327,30 @@ async def test_suspects_are_taken_one_by_one(post: Post) -> None:
                 break
     assert len(post.sender.requests) == 10
     assert post.sender.most_in_flight == 1
+
+
+async def test_a_suspect_is_tried_alone(post: Post) -> None:
+    """When a delivery that lost two workers begins, no other is in hand: its neighbours cannot be charged with it."""
+    await post.endpoint(cap=20)
+    await post.bench.widen("ep_1")
+    for _ in range(10):
+        await post.bench.send()
+    for _ in range(2):
+        assert len(await post.bench.claim()) == 10
+        post.clock.advance(60)
+        await post.store.rescue(deaths=3)
+    for _ in range(5):
+        await post.bench.send()
+    in_hand: list[int] = []
+
+    async def send(request: Request) -> SendResult:
+        in_hand.append(await post.store.count(Chosen("app_1", states=(DeliveryState.SENDING,))))
+        return answer(200)
+
+    post.sender.send = send  # type: ignore[method-assign]
+    async with post.working() as worker:
+        await post.until_quiet(worker)
+    assert in_hand[0] == 1
 
 
 async def test_opening_by_hand_and_closing_again(post: Post) -> None:

@@ -105,7 +105,9 @@ class Model:
     closed: int = ALWAYS
     probe: int | Span | None = None
     leases: dict[str, int] = field(default_factory=dict)
+    held: int = 0
     hold: int = 0
+    """From when and until when a Retry-After holds it."""
     ok: int = 0
     failed: int = 0
     slow: int = 0
@@ -140,6 +142,9 @@ class Model:
         """The leases of probes that are in flight."""
         return {token: end for token, end in self.leases.items() if now < end}
 
+    def holds(self, now: int) -> bool:
+        return self.held <= now < self.hold
+
     def clock_went_back(self) -> None:
         self.lost |= self.leases.keys()
         self.unsure = True
@@ -153,7 +158,7 @@ class Model:
         denied = Answer(True, would_deny=True)
         match self.state:
             case State.CLOSED:
-                if now >= self.hold or (self.unsure and got.reason is not Denial.THROTTLED and not got.would_deny):
+                if not self.holds(now):
                     return Answer(True)
                 return denied if policy.mode == "shadow" else Answer(False, False, False, Denial.THROTTLED, self.hold)
             case State.OPEN | State.DISABLED:
@@ -195,11 +200,10 @@ class Model:
             yield self
         elif self.state is State.CLOSED:
             if kind is Kind.THROTTLED:
-                if self.unsure:
-                    yield self._held(max(self.hold, now + outcome.hold_ms), policy, now)
-                    yield self._held(now + outcome.hold_ms, policy, now)
-                else:
-                    yield self._held(max(self.hold, now + outcome.hold_ms), policy, now)
+                if not self.holds(now) or now + outcome.hold_ms > self.hold:
+                    self.held, self.hold = now, now + outcome.hold_ms
+                self._touch(policy, now)
+                yield self
                 return
             self.streak = self.streak + 1 if kind is Kind.FAILURE else 0
             self._touch(policy, now)
@@ -239,18 +243,13 @@ class Model:
                     self._half_open(reason, policy, now)
             case Order.RESET:
                 plain = self.state is State.CLOSED and self.override is Override.NONE
-                held, was_held = now < self.hold, self.hold > 0
+                held = self.holds(now)
                 self.trips = 0
                 self._clean()
                 self.override, self.override_until, self.override_reason = Override.NONE, None, ""
                 self._touch(policy, now)
-                # A hold that has run out is nothing to reset, but to say so does no harm.
-                if plain and (not held or self.unsure):
-                    yield deepcopy(self)
-                if not plain or was_held:
+                if not plain or held:
                     self._change(State.CLOSED, reason, policy, now)
-                    yield self
-                return
         self._touch(policy, now)
         yield self
 
@@ -282,12 +281,6 @@ class Model:
         in_ramp = self.state is State.CLOSED and 0 <= since < ramp
         return 0.1 + 0.9 * since / ramp if in_ramp else 1.0
 
-    def _held(self, until: int, policy: Policy, now: int) -> Self:
-        model = deepcopy(self)
-        model.hold, model.unsure = until, False
-        model._touch(policy, now)
-        return model
-
     def _judge(self, policy: Policy, now: int, counts: Counts, streak: int) -> None:
         for rule in policy.rules:
             if breached(rule, counts, streak):
@@ -299,7 +292,7 @@ class Model:
         limits += [rule.mean for rule in policy.rules if isinstance(rule, Latency)]
         if outcome.kind is Kind.THROTTLED:
             assert isinstance(self.probe, int)
-            self.probe = Span(now + outcome.hold_ms, max(self.probe, now + outcome.hold_ms))
+            self.probe = max(self.probe, now + outcome.hold_ms)
             self._touch(policy, now)
             return
         self.streak = self.streak + 1 if outcome.kind is Kind.FAILURE else 0
@@ -369,7 +362,9 @@ class Model:
         return ends[policy.probes - 1] if len(ends) >= policy.probes else now
 
     def _touch(self, policy: Policy, now: int) -> None:
-        """Something happened: it is kept for longer."""
+        """Something happened: it is kept for longer, and a hold that is over is forgotten."""
+        if not self.holds(now):
+            self.hold = 0
         forget, longest = ms(policy.forget_after), longest_ms(policy)
         if self.override is not Override.NONE or self.state is State.DISABLED:
             self.forget = NEVER

@@ -11,7 +11,7 @@ from hookfuse import Admission, Breakers, Outcome, Override, Policy, Snapshot, S
 from hookfuse.core.outcome import Kind
 from hookfuse.core.state import Order
 from hookfuse.core.window import Counts
-from hookfuse.errors import AlreadySettled
+from hookfuse.errors import AlreadySettled, InvalidInput
 from hookfuse.stores.memory import MemoryStore
 from hookfuse.testing import ManualClock
 from tests.unit.properties.model import Made, Model, Span, counted, ms
@@ -99,6 +99,11 @@ class World:
         forces = order in (Order.FORCE_OPEN, Order.FORCE_CLOSED)
         until = now + wait if forces and wait is not None else None
         give = getattr(self.breakers, order.value)
+        if until is not None and until <= now:
+            with pytest.raises(InvalidInput, match="in the future"):
+                give(key, until=until / 1000)
+            self.agree(key, [model], policy)
+            return
         returned = give(key, until=None if until is None else until / 1000) if forces else give(key)
         assert returned == (self.announced[-1] if len(self.announced) > seen else None)
         candidates = list(model.order(order, policy, now, order.value, until))
@@ -281,8 +286,7 @@ class World:
             }
             if model.override is Override.NONE:
                 pairs["successes"] = (snapshot.probe_successes, model.successes)
-            if not model.unsure:
-                pairs["held"] = (snapshot.throttled_until, None if model.hold <= self.now else model.hold / 1000)
+            pairs["held"] = (snapshot.throttled_until, model.hold / 1000 if model.holds(self.now) else None)
             if not model.lost:
                 pairs["probes"] = (snapshot.probes_in_flight, len(model.live(self.now)))
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

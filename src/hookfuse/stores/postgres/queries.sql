@@ -263,12 +263,18 @@ SELECT endpoint_id, stop, fifo, (SELECT hookfuse.now_ms()) AS now FROM hookfuse.
 WHERE endpoint_id = ANY ($1::text[]) ORDER BY endpoint_id FOR UPDATE;
 
 -- name: settle_deliveries
--- Ends, returns or gives back claims. One whose token is no longer that of the delivery changes nothing.
+-- Ends, returns or gives back claims. One whose token is no longer that of the delivery changes nothing. What comes back
+-- untouched keeps its turn, and what has to wait goes to the retries, which have a share of their own: behind all first
+-- tries that wait, it would be late twice.
 UPDATE hookfuse.deliveries AS d
 SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
     attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
-    queue = CASE WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR d.attempts + x.made = 0 THEN 0 ELSE 1 END,
-    place = CASE WHEN x.fifo AND x.due_ms IS NOT NULL THEN d.first_ms ELSE x.due_ms END,
+    queue = CASE
+        WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR (d.attempts + x.made = 0 AND x.due_ms <= $11) THEN 0 ELSE 1
+    END,
+    place = CASE
+        WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR (x.made = 0 AND x.due_ms <= $11) THEN d.first_ms ELSE x.due_ms
+    END,
     ended_ms = CASE WHEN x.due_ms IS NULL THEN $11::bigint END
 FROM unnest(
     $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],

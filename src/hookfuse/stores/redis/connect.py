@@ -32,7 +32,8 @@ class Server:
         kind = getattr(redis, self.connection)
         return redis.Redis(connection_pool=redis.ConnectionPool(connection_class=kind, **self.given, **options))
 
-    def async_client(self, deadline: float, *, wait: float = 0.0) -> redis.asyncio.Redis:
+    def async_client(self, deadline: float, *, wait: float | None = None) -> redis.asyncio.Redis:
+        """As `client`; without `wait` its user sees to the deadline, as the driver would spend a task on each write."""
         options = {**_options(deadline, wait), "retry": AsyncRetry(NoBackoff(), 0)}
         if self.url is not None:
             return redis.asyncio.Redis.from_url(self.url, **options)
@@ -41,8 +42,17 @@ class Server:
         return redis.asyncio.Redis(connection_pool=pool)
 
 
-def _options(deadline: float, wait: float) -> dict[str, Any]:
-    return {"socket_timeout": deadline + wait, "socket_connect_timeout": deadline, "decode_responses": False}
+def _options(deadline: float, wait: float | None) -> dict[str, Any]:
+    return {
+        "socket_timeout": None if wait is None else deadline + wait,
+        "socket_connect_timeout": deadline,
+        "decode_responses": False,
+    }
+
+
+def unreadable(error: Exception) -> StoreError:
+    """An answer that nobody expected is Redis's fault too, and handled as such."""
+    return StoreError(f"Redis gave an answer that cannot be read: {type(error).__name__}: {_text(error)}.")
 
 
 @contextmanager

@@ -36,6 +36,7 @@ class Mirror:
         self._server_clock = server_clock or self._estimate
         self._entries: dict[str, News] = {}
         self._ahead: dict[str, int] = {}
+        self._doubted: set[str] = set()
         self._offset = 0.0
         self._fresh_until = [0.0] * keys.shards
         self._changing = threading.Lock()
@@ -50,12 +51,15 @@ class Mirror:
         """Whether it may answer for this key: where one server of several is away, the others' shards are fresh."""
         return monotonic() < self._fresh_until[self._keys.shard(key)]
 
-    def heard(self, now_ms: int | None = None, shards: Iterable[int] | None = None) -> None:
-        """These shards (None: all) have been heard of, and the store says what time it is."""
-        now = monotonic()
-        self._trust(shards, now + self._max_staleness)
+    def heard(self, now_ms: int | None, asked: float, shards: Iterable[int] | None = None) -> None:
+        """These shards (None: all) have been heard of; a store that was asked for the time at `asked` said `now_ms`.
+
+        Its answer may have waited behind a blocking read, so the time is counted from the question: our idea of the
+        server's clock is then ahead by the way there, and never behind, which would refuse longer than configured.
+        """
+        self._trust(shards, monotonic() + self._max_staleness)
         if now_ms is not None:
-            self._offset = now_ms / 1000 - now
+            self._offset = now_ms / 1000 - asked
 
     def _estimate(self) -> float:
         # Monotonic time and an offset taken from replies: this machine's own clock may be wrong.
@@ -68,6 +72,13 @@ class Mirror:
     def _trust(self, shards: Iterable[int] | None, until: float) -> None:
         for shard in range(self._keys.shards) if shards is None else shards:
             self._fresh_until[shard] = until
+
+    def doubt(self, key: str) -> None:
+        """Call this key healthy no more: this process has learned something that the store has not."""
+        self._doubted.add(key)
+
+    def trust(self, key: str) -> None:
+        self._doubted.discard(key)
 
     def load(self, positions: Mapping[int, int], entries: Iterable[News]) -> None:
         """Start these shards anew from their indexes, which were read after the positions."""
@@ -117,7 +128,9 @@ class Mirror:
         except (AttributeError, UnicodeEncodeError):
             return None
         shard = crc32(name) % self._keys.shards
-        if not name or len(name) > KEY_BYTES or monotonic() >= self._fresh_until[shard] or key in self._entries:
+        if not name or len(name) > KEY_BYTES or monotonic() >= self._fresh_until[shard]:
+            return None
+        if key in self._entries or key in self._doubted:
             return None
         position = self.positions[shard]
         return max(position, self._ahead.get(key, 0)) if self._ahead else position
@@ -150,7 +163,7 @@ class Mirror:
             return refused
         if news.override is FORCED_CLOSED:
             return Admission(key, policy, generation)
-        if not policy.enforced or (asking_is_possible and news.changed_ms > now_ms):
+        if not policy.enforced or (asking_is_possible and max(news.changed_ms, news.held_ms) > now_ms):
             # In the future: the server's clock went back, or our idea of it is a little behind.
             return None
         if news.state is CLOSED:
@@ -162,7 +175,7 @@ class Mirror:
         return None
 
     def _answer_closed(self, key: str, policy: Policy, generation: int, now_ms: int, news: News) -> Admission:
-        if now_ms < news.hold_ms:
+        if news.held_ms <= now_ms < news.hold_ms:
             return _refuse(key, policy, generation, now_ms, news, Denial.THROTTLED, news.hold_ms)
         admission = Admission(key, policy, generation)
         admission.at_ms = now_ms

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hookfuse.core.policy import Policy
 from hookfuse.stores.redis.commands import Command, Commands
 
@@ -38,19 +36,21 @@ class Outbox:
         else:
             self.open.pop(key, None)
 
+    def parts(self, shards: int) -> list[list[str]]:
+        """The keys for which something waits, in parts of so many shards each. They wait on until they are taken."""
+        by_shard: dict[int, list[str]] = {}
+        for key in self._waiting:
+            by_shard.setdefault(self._commands.keys.shard(key), []).append(key)
+        groups = list(by_shard.values())
+        return [[key for group in groups[at : at + shards] for key in group] for at in range(0, len(groups), shards)]
+
     def take(self, key: str) -> list[Command]:
         """What waits for one key, to go before a failure of it."""
         self.open.pop(key, None)
         return [self._command(key, run) for run in self._waiting.pop(key, ())]
 
-    def take_all(self) -> list[Command]:
-        waiting, self._waiting, self.open = self._waiting, {}, {}
-        return list(self._all(waiting))
-
-    def _all(self, waiting: dict[str, list[Run]]) -> Iterator[Command]:
-        for key, runs in waiting.items():
-            for run in runs:
-                yield self._command(key, run)
+    def clear(self) -> None:
+        self._waiting, self.open = {}, {}
 
     def _command(self, key: str, run: Run) -> Command:
         return self._commands.successes(key, run.policy, run.generation, run.times, run.latency_ms)

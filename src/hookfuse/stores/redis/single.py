@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import redis
 import redis.asyncio
 
-from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.errors import StoreError
 from hookfuse.stores.redis.commands import Call
 from hookfuse.stores.redis.connect import Server, translated
+from hookfuse.stores.redis.deadline import Deadline
 from hookfuse.stores.redis.scripts import script
 from hookfuse.stores.redis.tail import BLOCK_MS, Follower, Raw
 from hookfuse.stores.redis.target import Settings
@@ -36,19 +36,29 @@ class ServerLink:
                 return self._client.eval(known.source, len(call.keys), *call.keys, *call.args)
 
     def run_all(self, calls: Sequence[Call]) -> list[Any]:
-        """One after the other, so that a failure of another thread gets in between."""
-        results: list[Any] = []
-        for call in calls:
+        """All in one round trip."""
+        with translated("running a batch"):
+            pipe = self._client.pipeline(transaction=False)
+            for call in calls:
+                sha = script(call.script, self._includes).sha
+                pipe.evalsha(sha, len(call.keys), *call.keys, *call.args)
+            results: list[Any] = pipe.execute(raise_on_error=False)
+        for place, call in enumerate(calls):
             try:
-                results.append(self.run(call))
-            except StoreUnavailable:
-                raise
+                with translated("running a batch"):
+                    if isinstance(results[place], redis.exceptions.NoScriptError):
+                        results[place] = self.run(call)
+                    elif isinstance(results[place], Exception):
+                        raise results[place]
             except StoreError as error:
-                results.append(error)
+                results[place] = error
         return results
 
     def ask(self, requests: Sequence[Raw]) -> list[Any]:
         return self._ask(self._client, requests)
+
+    def part(self, key: str) -> str:
+        return "Redis"
 
     def follower(self, verbs: Verbs) -> Follower:
         return Follower(verbs, self._includes)
@@ -84,7 +94,7 @@ class AsyncServerLink:
         known = script(call.script, self._includes)
         arguments: list[Any] = [len(call.keys), *call.keys, *call.args]
         with translated(f"running {call.script}"):
-            async with asyncio.timeout(self._deadline):
+            async with Deadline(self._deadline):
                 try:
                     return await self._client.evalsha(known.sha, *arguments)
                 except redis.exceptions.NoScriptError:
@@ -94,7 +104,7 @@ class AsyncServerLink:
     async def run_all(self, calls: Sequence[Call]) -> list[Any]:
         """All in one round trip."""
         with translated("running a batch"):
-            async with asyncio.timeout(self._deadline):
+            async with Deadline(self._deadline):
                 pipe = self._client.pipeline(transaction=False)
                 for call in calls:
                     sha = script(call.script, self._includes).sha
@@ -112,21 +122,27 @@ class AsyncServerLink:
         return results
 
     async def ask(self, requests: Sequence[Raw]) -> list[Any]:
-        return await self._ask(self._client, requests)
+        with translated("reading breakers"):
+            async with Deadline(self._deadline):
+                return await _ask(self._client, requests)
+
+    def part(self, key: str) -> str:
+        return "Redis"
 
     def follower(self, verbs: Verbs) -> Follower:
         return Follower(verbs, self._includes)
 
     async def listen(self, step: list[Raw]) -> list[Any]:
-        return await self._ask(self._reader, step)
+        with translated("following the streams"):
+            return await _ask(self._reader, step)
 
     async def close(self) -> None:
         for client in (self._client, self._reader):
             await client.connection_pool.disconnect()
 
-    async def _ask(self, client: redis.asyncio.Redis, requests: Sequence[Raw]) -> list[Any]:
-        with translated("reading breakers"):
-            pipe = client.pipeline(transaction=False)
-            for request in requests:
-                pipe.execute_command(*request)
-            return await pipe.execute()
+
+async def _ask(client: redis.asyncio.Redis, requests: Sequence[Raw]) -> list[Any]:
+    pipe = client.pipeline(transaction=False)
+    for request in requests:
+        pipe.execute_command(*request)
+    return await pipe.execute()

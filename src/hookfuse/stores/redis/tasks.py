@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -14,8 +15,10 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
 from hookfuse.stores.redis.commands import Command
+from hookfuse.stores.redis.connect import unreadable
+from hookfuse.stores.redis.flights import FLUSH_SECONDS, AsyncFlights, next_pause
 from hookfuse.stores.redis.link import open_async_link
-from hookfuse.stores.redis.tail import FLUSH_SECONDS, RETRY_SECONDS, LostData, check_meta, next_pause
+from hookfuse.stores.redis.tail import RETRY_SECONDS, LostData, check_meta
 from hookfuse.stores.redis.target import Settings
 from hookfuse.stores.redis.verbs import Verb, Verbs
 from hookfuse.stores.redis.wire import Reply, read_reply
@@ -23,7 +26,7 @@ from hookfuse.telemetry import Observer
 
 T = TypeVar("T")
 
-_SHARDS_AT_ONCE = 8
+_log = logging.getLogger("hookfuse")
 _BATCHED = frozenset({"admit", "record", "release", "oks"})
 
 
@@ -41,8 +44,7 @@ class TaskSession:
         self._flushing: asyncio.TimerHandle | None = None
         self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
         self._asking = False
-        self._flight: asyncio.Future[None] | None = None
-        self._flown: frozenset[str] = frozenset()
+        self._flights = AsyncFlights(self._verbs, self._link)
         self._pause = FLUSH_SECONDS
         self._running: set[asyncio.Task[None]] = set()
 
@@ -57,8 +59,17 @@ class TaskSession:
         known = self._verbs.mirror.answer(key, policy)
         return known.refusal() if known is not None and not known.allowed else None
 
+    def part(self, key: str) -> str:
+        return self._link.part(key)
+
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
+
+    def doubt(self, key: str) -> None:
+        self._verbs.mirror.doubt(key)
+
+    def trust(self, key: str) -> None:
+        self._verbs.mirror.trust(key)
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         outbox = self._verbs.outbox
@@ -86,10 +97,7 @@ class TaskSession:
             latency_ms = -1.0 if latency is None else latency * 1000
             self._buffer(admission.key, admission.policy, admission.generation, latency_ms)
             return None
-        waiting = self._verbs.outbox.take(admission.key)
-        if self._flight is not None and admission.key in self._flown:
-            # Successes of this key are under way; what came later must not arrive before them.
-            await asyncio.wait([self._flight])
+        waiting = await self._flights.take(admission.key)
         return await self._drive(self._verbs.record(admission, outcome, latency, error, waiting))
 
     async def release(self, admission: Admission) -> None:
@@ -120,25 +128,7 @@ class TaskSession:
 
     async def flush(self) -> None:
         """Tell the store what is buffered, now."""
-        while self._flight is not None:
-            await asyncio.wait([self._flight])
-        waiting = self._verbs.outbox.take_all()
-        if waiting:
-            self._flown = frozenset(command.key for command in waiting)
-            self._flight = asyncio.ensure_future(self._fly(waiting))
-            await asyncio.shield(self._flight)
-
-    async def _fly(self, waiting: Sequence[Command]) -> None:
-        try:
-            calls = list(self._verbs.commands.batches(waiting))
-            # A few shards at a time: the loop has other things to do, failures among them.
-            for at in range(0, len(calls), _SHARDS_AT_ONCE):
-                some = calls[at : at + _SHARDS_AT_ONCE]
-                for call, result in zip(some, await self._link.run_all(some), strict=True):
-                    self._verbs.told(call, result)
-        finally:
-            self._flight = None
-            self._flown = frozenset()
+        await self._flights.flush()
 
     async def catch_up(self, seconds: float = 2.0) -> None:
         """Wait until this process has heard of everything that happened so far."""
@@ -203,6 +193,8 @@ class TaskSession:
         except StoreError:
             # Maybe lost, never doubled: an outcome that timed out is not sent again.
             self._verbs.mirror.distrust()
+        except Exception:
+            _log.exception("Telling Redis of successes failed; going on with the next ones.")
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -224,16 +216,13 @@ class TaskSession:
             made = self._verbs.commands
             return [read_reply(each.key, await self._link.run(made.alone(each))) for each in commands]
         loop = asyncio.get_running_loop()
-        if not self._asked and not self._asking:
-            loop.call_soon(self._ask_soon)
+        if not self._asking:
+            # Begins with the next turn of the loop, so whatever this one asks goes along.
+            self._asking = True
+            self._spawn(self._ask_all())
         futures: list[asyncio.Future[Reply]] = [loop.create_future() for _ in commands]
         self._asked += zip(commands, futures, strict=True)
         return await asyncio.gather(*futures) if len(futures) > 1 else [await futures[0]]
-
-    def _ask_soon(self) -> None:
-        if not self._asking:
-            self._asking = True
-            self._spawn(self._ask_all())
 
     async def _ask_all(self) -> None:
         """One journey at a time; what is asked meanwhile goes with the next."""
@@ -252,24 +241,27 @@ class TaskSession:
     async def _ask(self, asked: list[tuple[Command, asyncio.Future[Reply]]]) -> StoreError | None:
         """Run commands in one round trip, a call for each shard; returns the error if Redis was not reached."""
         waiting = {id(command): future for command, future in asked}
-        calls = list(self._verbs.commands.batches([command for command, _ in asked]))
         try:
-            results = await self._link.run_all(calls)
+            calls = list(self._verbs.commands.batches([command for command, _ in asked]))
+            for call, result in zip(calls, await self._link.run_all(calls), strict=True):
+                for place, command in enumerate(call.commands):
+                    future = waiting[id(command)]
+                    if isinstance(result, StoreError):
+                        _fail(future, result)
+                        continue
+                    reply = read_reply(command.key, result[place])
+                    # Before anyone goes on, this process knows what its own commands changed.
+                    self._verbs.learn(reply)
+                    if not future.done():
+                        future.set_result(reply)
         except StoreError as lost:
             for future in waiting.values():
                 _fail(future, lost)
             return lost
-        for call, result in zip(calls, results, strict=True):
-            for place, command in enumerate(call.commands):
-                future = waiting[id(command)]
-                if isinstance(result, StoreError):
-                    _fail(future, result)
-                    continue
-                reply = read_reply(command.key, result[place])
-                # Before anyone goes on, this process knows what its own commands changed.
-                self._verbs.learn(reply)
-                if not future.done():
-                    future.set_result(reply)
+        except Exception as error:
+            # Whatever it was, nobody may wait for ever.
+            for future in waiting.values():
+                _fail(future, unreadable(error))
         return None
 
     async def _talk(self, carry: Callable[[Any], Awaitable[Any]], talk: Any) -> None:
@@ -289,6 +281,10 @@ class TaskSession:
             except LostData:
                 follower.lose()
             except StoreError:
+                self._verbs.mirror.distrust()
+                await asyncio.sleep(RETRY_SECONDS)
+            except Exception:
+                _log.exception("Following Redis failed; trying again.")
                 self._verbs.mirror.distrust()
                 await asyncio.sleep(RETRY_SECONDS)
 

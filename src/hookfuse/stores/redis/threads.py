@@ -17,8 +17,9 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
 from hookfuse.stores.redis.commands import Command
+from hookfuse.stores.redis.flights import FLUSH_SECONDS, Flights, next_pause
 from hookfuse.stores.redis.link import open_link
-from hookfuse.stores.redis.tail import FLUSH_SECONDS, RETRY_SECONDS, LostData, check_meta, next_pause
+from hookfuse.stores.redis.tail import RETRY_SECONDS, LostData, check_meta
 from hookfuse.stores.redis.target import Settings
 from hookfuse.stores.redis.verbs import Verb, Verbs
 from hookfuse.stores.redis.wire import Reply, read_reply
@@ -43,8 +44,7 @@ class ThreadSession:
 
     def _prepare(self) -> None:
         self._lock = threading.Lock()
-        self._flight = threading.Lock()
-        self._flown: frozenset[str] = frozenset()
+        self._flights = Flights(self._verbs, self._link, self._lock)
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -58,8 +58,17 @@ class ThreadSession:
         known = self._verbs.mirror.answer(key, policy)
         return known.refusal() if known is not None and not known.allowed else None
 
+    def part(self, key: str) -> str:
+        return self._link.part(key)
+
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
+
+    def doubt(self, key: str) -> None:
+        self._verbs.mirror.doubt(key)
+
+    def trust(self, key: str) -> None:
+        self._verbs.mirror.trust(key)
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         latency_ms = (self.timer() - started) * 1000
@@ -90,13 +99,7 @@ class ThreadSession:
                 self._verbs.outbox.add(admission.key, admission.policy, admission.generation, latency_ms)
             self._wake.set()
             return None
-        with self._lock:
-            waiting = self._verbs.outbox.take(admission.key)
-            under_way = admission.key in self._flown
-        if under_way:
-            # Successes of this key; what came later must not arrive before them.
-            with self._flight:
-                pass
+        waiting = self._flights.take(admission.key)
         return self._drive(self._verbs.record(admission, outcome, latency, error, waiting))
 
     def release(self, admission: Admission) -> None:
@@ -126,15 +129,7 @@ class ThreadSession:
 
     def flush(self) -> None:
         """Tell the store what is buffered, now."""
-        with self._flight:
-            with self._lock:
-                waiting = self._verbs.outbox.take_all()
-                self._flown = frozenset(command.key for command in waiting)
-            try:
-                if waiting:
-                    self._tell(waiting)
-            finally:
-                self._flown = frozenset()
+        self._flights.flush()
 
     def catch_up(self, seconds: float = 2.0) -> None:
         """Wait until this process has heard of everything that happened so far."""
@@ -196,12 +191,6 @@ class ThreadSession:
         (call,) = made.batches(commands)
         return self._verbs.learn_all(call, self._link.run(call))
 
-    def _tell(self, waiting: Sequence[Command]) -> None:
-        """Run buffered successes of any keys."""
-        calls = list(self._verbs.commands.batches(waiting))
-        for call, result in zip(calls, self._link.run_all(calls), strict=True):
-            self._verbs.told(call, result)
-
     def _talk(self, carry: Callable[[Any], Any], talk: Any) -> None:
         """Carry what the talk asks for, and the replies, until it ends."""
         try:
@@ -241,6 +230,8 @@ class ThreadSession:
             except StoreError:
                 # Maybe lost, never doubled: an outcome that timed out is not sent again.
                 self._verbs.mirror.distrust()
+            except Exception:
+                _log.exception("Telling Redis of successes failed; going on with the next ones.")
 
     def _after_fork_in_child(self) -> None:
         """A child drops what its parent has buffered, and begins its own threads when it is first used."""

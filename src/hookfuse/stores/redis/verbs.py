@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from hookfuse.core.admission import Admission
+from hookfuse.core.bounds import past
 from hookfuse.core.outcome import Kind, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order, Snapshot, Transition, snapshot
@@ -80,6 +81,8 @@ class Verbs:
     ) -> Verb[Transition | None]:
         (reply,) = yield [self.commands.force(key, policy, order, reason, until, actor)]
         self.learn(reply)
+        if reply.answer:
+            raise past(until, int(reply.answer[0]))
         return reply.transitions[-1] if reply.transitions else None
 
     def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> Verb[tuple[Transition, ...]]:
@@ -118,8 +121,19 @@ class Verbs:
         generation = read_place(position)[0]
         news, transition = read_event(fields, generation)
         self.mirror.follow(shard, generation, news)
-        if transition is not None and generation > self._told.get(shard, 0):
-            self._told[shard] = generation
+        self._queue(shard, transition)
+
+    def announce(self, shard: int, position: bytes, fields: dict[bytes, bytes]) -> None:
+        """Queue the transition of an event whose effect is known already."""
+        self._queue(shard, read_event(fields, read_place(position)[0])[1])
+
+    def meet(self, shard: int, position: int) -> int:
+        """The newest generation of which observers know: they hear what happens after a shard was first met."""
+        return self._told.setdefault(shard, position)
+
+    def _queue(self, shard: int, transition: Transition | None) -> None:
+        if transition is not None and transition.generation > self._told.get(shard, 0):
+            self._told[shard] = transition.generation
             self.announcer.queue([transition])
 
     def ask_tops(self) -> list[tuple[Any, ...]]:
@@ -135,11 +149,8 @@ class Verbs:
     def load(self, positions: Mapping[int, int], entries: Mapping[str, bytes]) -> None:
         """Fill these shards of the mirror from positions and the indexes' entries, which were read after them."""
         self.mirror.load(positions, [read_news(key, 0, text) for key, text in entries.items()])
-        for shard, position in positions.items():
-            # Observers hear what happens after a shard was first met.
-            self._told.setdefault(shard, position)
 
-    def told(self, call: Call, result: Sequence[Any] | StoreError) -> None:
+    def arrived(self, call: Call, result: Sequence[Any] | StoreError) -> None:
         """Learn from the replies to buffered successes. Those that did not arrive are lost, and never sent again."""
         if isinstance(result, StoreError):
             self.mirror.distrust({self.keys.shard(command.key) for command in call.commands})

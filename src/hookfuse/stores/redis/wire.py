@@ -33,6 +33,7 @@ class News(NamedTuple):
     override_until_ms: int | None = None
     override_reason: str = ""
     probe_ms: int | None = None
+    held_ms: int = 0
     hold_ms: int = 0
     changed_ms: int = 0
     ramp_ms: int = 0
@@ -161,6 +162,7 @@ def read_news(key: str, generation: int, text: bytes) -> News:
         override_until_ms=_optional(entry.get("override_until_ms")),
         override_reason=entry.get("override_reason", ""),
         probe_ms=_optional(entry.get("probe_ms")),
+        held_ms=int(entry.get("held_ms", 0)),
         hold_ms=int(entry.get("hold_ms", 0)),
         changed_ms=int(entry.get("changed_ms", 0)),
         ramp_ms=int(entry["ramp_ms"]),
@@ -214,7 +216,7 @@ def read_breaker(key: str, hash_: Sequence[bytes] | Mapping[bytes, bytes], now_m
     breaker = Breaker(key, int(text.get("width_ms", 0)))
     if "window" in fields:
         breaker.window = Window.load(breaker.window.width_ms, read_window(fields["window"]).buckets)
-    for name in ("generation", "changed_ms", "streak", "trips", "probe_successes", "hold_ms", "expires_ms"):
+    for name in ("generation", "changed_ms", "streak", "trips", "probe_successes", "held_ms", "hold_ms", "expires_ms"):
         setattr(breaker, name, int(text.get(name, 0)))
     for name in ("opened_ms", "probe_ms", "override_until_ms"):
         setattr(breaker, name, _optional(text.get(name)))

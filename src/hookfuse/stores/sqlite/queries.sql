@@ -73,11 +73,17 @@ RETURNING message_id, endpoint_id;
 
 -- name: settle_pending
 -- ?1 reason, ?2 made, ?3 spent, ?4 due, ?5 now, ?6 message, ?7 endpoint, ?8 token
+-- What comes back untouched keeps its turn, and what has to wait goes to the retries, which have a share of their own:
+-- behind all first tries that wait, it would be late twice.
 UPDATE deliveries AS d
 SET state = iif(l.ends IS NULL, 'pending', 'cancelled'), token = NULL, reason = coalesce(l.ends, ?1),
     attempts = d.attempts + ?2, spent = d.spent + ?3,
-    queue = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR d.attempts + ?2 = 0 THEN 0 ELSE 1 END,
-    place = CASE WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo THEN d.first_ms ELSE ?4 END,
+    queue = CASE
+        WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR (d.attempts + ?2 = 0 AND ?4 <= ?5) THEN 0 ELSE 1
+    END,
+    place = CASE
+        WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR (?2 = 0 AND ?4 <= ?5) THEN d.first_ms ELSE ?4
+    END,
     due_ms = iif(l.ends IS NULL, ?4, NULL),
     ended_ms = iif(l.ends IS NULL, NULL, ?5)
 FROM (

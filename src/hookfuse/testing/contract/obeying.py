@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.rules import Streak
 from hookfuse.core.state import Override, State
+from hookfuse.errors import InvalidInput
 from hookfuse.testing.contract.world import OnBothFaces, World
 
 TWO = Policy(trip=Streak(2), cool_off=30)
@@ -57,6 +60,16 @@ class Obeying(OnBothFaces):
         assert breakers.inspect("ep").override is Override.NONE
         assert breakers.admit("ep").probe
         assert [each.reason for each in world.seen] == ["force_open", "override_ended"]
+
+    def test_until_in_the_past(self, world: World) -> None:
+        """An override that should have ended by the store's clock is refused and changes nothing."""
+        breakers = world.breakers(TWO)
+        for until in (world.clock.now(), world.clock.now() - 60):
+            with pytest.raises(InvalidInput, match="until must be in the future"):
+                breakers.force_open("ep", until=until)
+        assert breakers.inspect("ep").generation == 0
+        assert breakers.admit("ep").allowed
+        assert world.seen == []
 
     def test_outcomes_under_an_override_are_older_afterwards(self, world: World) -> None:
         """A call that began under an override says nothing about the breaker that comes after it."""

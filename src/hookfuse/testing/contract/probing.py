@@ -137,6 +137,17 @@ class Probing(OnBothFaces):
         world.clock.advance(45)
         assert breakers.admit("ep").probe
 
+    def test_throttled_probes(self, world: World) -> None:
+        """Of several throttled probes the one that was told to wait the longest says when the next is due."""
+        breakers = world.breakers(Policy(trip=Streak(1), cool_off=30, probes=2))
+        world.fail(breakers)
+        world.clock.advance(30)
+        long, short = breakers.admit("ep"), breakers.admit("ep")
+        breakers.record(long, Outcome.throttled(retry_after=45))
+        breakers.record(short, Outcome.throttled(retry_after=5))
+        refused = breakers.admit("ep")
+        assert (refused.reason, refused.retry_after) == ("probing", 45.0)
+
     def test_slow_probe(self, world: World) -> None:
         """Where slowness opened it, a success as slow as that does not close it."""
         breakers = world.breakers(Policy(trip=Slow(0.5, over=2, min_calls=2), cool_off=30))

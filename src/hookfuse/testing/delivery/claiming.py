@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 from hookfuse.core.delivery import Deferral, DeliveryState
-from hookfuse.testing.delivery.bench import Bench, OnBench
+from hookfuse.testing.delivery.bench import LEASE, Bench, OnBench
 
 
 class Claiming(OnBench):
@@ -169,6 +169,23 @@ class Claiming(OnBench):
         assert claims[1].message_id == second
         bench.clock.advance(1)
         assert [claim.message_id for claim in await bench.claim()] == [first]
+
+    async def test_what_comes_back_untouched_keeps_its_turn(self, bench: Bench) -> None:
+        """What a lost worker held goes before what was accepted later; what is put off has the retries' share."""
+        await bench.application()
+        await bench.endpoint()
+        first = await bench.send()
+        assert len(await bench.claim()) == 1
+        for _ in range(5):
+            bench.clock.advance(1)
+            await bench.send()
+        bench.clock.advance(LEASE)
+        await bench.store.rescue(deaths=3)
+        (claim,) = await bench.claim()
+        assert claim.message_id == first
+        await bench.store.defer([Deferral(claim, "put off", delay_ms=1_000)])
+        bench.clock.advance(1)
+        assert (await bench.claim(5))[0].message_id == first
 
     async def test_rate_limit_spreads_requests(self, bench: Bench) -> None:
         """An endpoint with a rate limit gets that many requests a second, give or take a tenth."""

@@ -90,6 +90,11 @@ class Ears:
         self._refused = False
         self.open: dict[Node, Ear] = {}
 
+    def part(self, key: str) -> str:
+        """The name of the primary at which the bell of a key hangs."""
+        node = self._routes.primary(self._slots[self._keys.shard(key)])
+        return "Redis" if node is None else f"Redis at {node}"
+
     def surplus(self) -> list[Ear]:
         """Those that listen where a bell is no longer, or that hear nothing any more."""
         self._read_routes()

@@ -10,6 +10,7 @@ Shards are loaded and read each by itself, so that those of a primary that is aw
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
@@ -43,8 +44,9 @@ class ClusterFollower(Follower):
 
     def follow(self) -> Generator[Any, Any, None]:
         yield from check_meta(self._verbs)
+        asked = time.monotonic()
         ((now, self._life),) = yield [self._pulse]
-        self._verbs.mirror.heard(int(now), ())
+        self._verbs.mirror.heard(int(now), asked, ())
         patience = 0.0
         while True:
             heard: Heard = yield Wait(patience)
@@ -63,13 +65,14 @@ class ClusterFollower(Follower):
         self._signs += len(heard.alive)
         looks = sorted({*self._unread, *self._witnesses(heard)} & self._places.keys())
         pulse = [self._pulse] if self._signs % TURNS_PER_PULSE < len(heard.alive) else []
+        asked = time.monotonic()
         replies = yield Each([*(self._look(shard) for shard in looks), *pulse])
         now_ms = self._read_pulse(replies.pop()) if pulse else None
         self._unread -= self._places.keys()
         more = self._read_all(looks, replies)
         for part in heard.alive:
             if part.isdisjoint(self._unread):
-                self._verbs.mirror.heard(now_ms, part)
+                self._verbs.mirror.heard(now_ms, asked, part)
         self._settle()
         return 0.0 if more else PAUSE_SECONDS if self._unread else PING_SECONDS
 
@@ -95,18 +98,27 @@ class ClusterFollower(Follower):
             if isinstance(entries, Exception):
                 self._unread.add(shard)
                 continue
-            place = self._places[shard]
-            if place != NOWHERE and (not entries or entries[0][0] != place):
+            try:
+                self._apply(shard, self._new_ones(shard, entries))
+            except LostData:
                 # Seldom is it only this one.
                 del self._places[shard]
                 self.lose()
                 more = True
                 continue
-            self._apply(shard, entries[place != NOWHERE :])
             if len(entries) == EVENTS_PER_READ:
                 self._unread.add(shard)
                 more = True
         return more
+
+    def _new_ones(self, shard: int, entries: list[Any]) -> list[Any]:
+        """What follows on our place, of which a look reads the entry, too."""
+        place = self._places[shard]
+        if place == NOWHERE:
+            return entries
+        if not entries or entries[0][0] != place:
+            raise LostData
+        return entries[1:]
 
     def _read_pulse(self, reply: Any) -> int | None:
         if isinstance(reply, Exception):

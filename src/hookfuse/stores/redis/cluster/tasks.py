@@ -15,6 +15,7 @@ from hookfuse.stores.redis.cluster.journey import Errand, Leg, Travel, Trip, tra
 from hookfuse.stores.redis.cluster.routes import Node, Routes
 from hookfuse.stores.redis.commands import Call
 from hookfuse.stores.redis.connect import translated
+from hookfuse.stores.redis.deadline import Deadline
 from hookfuse.stores.redis.scripts import ringing
 from hookfuse.stores.redis.tail import Raw
 from hookfuse.stores.redis.target import Cluster, Settings
@@ -27,15 +28,16 @@ _WAIT = 0.5
 class AsyncTravels:
     """Makes journeys with clients of its own, one for each node; the trips of a leg go at the same time."""
 
-    def __init__(self, cluster: Cluster, routes: Routes, deadline: float, wait: float = 0.0) -> None:
+    def __init__(self, cluster: Cluster, routes: Routes, deadline: float, wait: float | None = None) -> None:
         self._cluster = cluster
         self._routes = routes
         self._deadline = deadline
         self._wait = wait
+        self._patience = deadline + (wait or 0.0)
         self._clients: dict[Node, redis.asyncio.Redis] = {}
 
     async def make(self, errands: Sequence[Errand]) -> None:
-        journey = travel(self._routes, errands, self._deadline + self._wait)
+        journey = travel(self._routes, errands, self._patience)
         with translated("looking for the nodes of the cluster"):
             await self._carry(journey)
 
@@ -67,7 +69,7 @@ class AsyncTravels:
 
     async def _visit(self, trip: Trip) -> Any:
         try:
-            async with asyncio.timeout(self._deadline + self._wait):
+            async with Deadline(self._patience):
                 pipe = (await self.client(trip.node)).pipeline(transaction=False)
                 for request in trip.requests:
                     pipe.execute_command(*request)
@@ -84,7 +86,8 @@ class AsyncClusterLink:
         self._routes = Routes(cluster.seeds, cluster.remap)
         self._calls = AsyncTravels(cluster, self._routes, settings.deadline)
         self._reads = AsyncTravels(cluster, self._routes, settings.deadline, _WAIT)
-        self._listener = _Listener(Ears(settings.keys, self._routes), self._reads)
+        self._ears = Ears(settings.keys, self._routes)
+        self._listener = _Listener(self._ears, self._reads)
 
     async def run(self, call: Call) -> Any:
         errand = Errand.call(call, self._includes)
@@ -98,6 +101,9 @@ class AsyncClusterLink:
 
     async def ask(self, requests: Sequence[Raw]) -> list[Any]:
         return await self._ask(self._calls, requests)
+
+    def part(self, key: str) -> str:
+        return self._ears.part(key)
 
     def follower(self, verbs: Verbs) -> ClusterFollower:
         return ClusterFollower(verbs, self._includes)

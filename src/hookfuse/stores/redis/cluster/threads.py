@@ -82,7 +82,8 @@ class ClusterLink:
         self._routes = Routes(cluster.seeds, cluster.remap)
         self._calls = Travels(cluster, self._routes, settings.deadline)
         self._reads = Travels(cluster, self._routes, settings.deadline, _WAIT)
-        self._listener = _Listener(Ears(settings.keys, self._routes), self._reads)
+        self._ears = Ears(settings.keys, self._routes)
+        self._listener = _Listener(self._ears, self._reads)
 
     def run(self, call: Call) -> Any:
         errand = Errand.call(call, self._includes)
@@ -96,6 +97,9 @@ class ClusterLink:
 
     def ask(self, requests: Sequence[Raw]) -> list[Any]:
         return self._ask(self._calls, requests)
+
+    def part(self, key: str) -> str:
+        return self._ears.part(key)
 
     def follower(self, verbs: Verbs) -> ClusterFollower:
         return ClusterFollower(verbs, self._includes)

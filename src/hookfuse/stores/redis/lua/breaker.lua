@@ -3,7 +3,8 @@
 --   state, reason, numbers            closed | open | half_open | disabled, and what brought it there
 --   generation, changed_ms, trips     of the last transition
 --   streak, window, width_ms          failures in a row; the counts, packed (window.lua), and the width of a bucket
---   opened_ms, probe_ms, hold_ms      since when it is open, when a probe may go, until when a Retry-After holds it
+--   opened_ms, probe_ms               since when it is open, when a probe may go
+--   held_ms, hold_ms                  from when and until when a Retry-After holds it
 --   leases, probe_successes           probes in flight as "token=deadline_ms ..."; successes of this half_open
 --   override, override_until_ms, override_reason
 --   ok, failed, slow                  totals for ever
@@ -14,14 +15,13 @@
 -- A field that has its default is not stored. Depends on now.lua, text.lua, window.lua, bell.lua.
 local FOREVER = 4503599627370496
 local STREAM_LENGTH = 10000
-local HOLD_MAX_MS = 3600000
 
 -- The state has no default here: it is always stored, for whoever reads the hash.
 local DEFAULTS = {
   state = '', leases = '', override = 'none', override_reason = '', reason = '', numbers = '{}', failures = '',
   window = '', generation = 0, changed_ms = 0, streak = 0, trips = 0, opened_ms = -1, probe_ms = -1,
-  probe_successes = 0, override_until_ms = -1, hold_ms = 0, ok = 0, failed = 0, slow = 0, width_ms = 0,
-  expires_ms = 0, listed = 0,
+  probe_successes = 0, override_until_ms = -1, held_ms = 0, hold_ms = 0, ok = 0, failed = 0, slow = 0,
+  width_ms = 0, expires_ms = 0, listed = 0,
 }
 local DEFAULTED = { __index = DEFAULTS }
 local IS_NUMBER = {}
@@ -30,8 +30,8 @@ for name, default in pairs(DEFAULTS) do
 end
 
 local TOLD = {
-  'generation', 'state', 'override', 'override_until_ms', 'override_reason', 'probe_ms', 'hold_ms', 'changed_ms',
-  'reason', 'numbers',
+  'generation', 'state', 'override', 'override_until_ms', 'override_reason', 'probe_ms', 'held_ms', 'hold_ms',
+  'changed_ms', 'reason', 'numbers',
 }
 
 local seq_key, stream_key, index_key = KEYS[1], KEYS[2], KEYS[3]

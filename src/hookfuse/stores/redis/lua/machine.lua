@@ -17,7 +17,23 @@ local function share(breaker, policy)
   return 1
 end
 
+-- One that is to begin in the future is from before the clock went back.
+local function held(breaker)
+  return breaker.held_ms <= now and now < breaker.hold_ms
+end
+
+local function hold(breaker, until_ms)
+  if not held(breaker) or until_ms > breaker.hold_ms then
+    breaker.held_ms = now
+    breaker.hold_ms = until_ms
+  end
+end
+
 local function keep(breaker, policy)
+  if breaker.hold_ms > 0 and not held(breaker) then
+    breaker.held_ms = 0
+    breaker.hold_ms = 0
+  end
   local closed = breaker.state == 'closed'
   local forced = breaker.override ~= 'none'
   if forced or breaker.state == 'disabled' then
@@ -36,7 +52,7 @@ local function keep(breaker, policy)
   end
   breaker.known = true
   breaker.ramp_ms = policy.ramp_ms
-  breaker.plain = closed and not forced and breaker.hold_ms <= now and share(breaker, policy) == 1
+  breaker.plain = closed and not forced and breaker.hold_ms == 0 and share(breaker, policy) == 1
   touch(breaker)
 end
 
@@ -67,6 +83,7 @@ local function clean(breaker)
   breaker.probe_ms = -1
   breaker.held_leases = {}
   breaker.probe_successes = 0
+  breaker.held_ms = 0
   breaker.hold_ms = 0
   breaker.reason = ''
   breaker.numbers = '{}'
@@ -134,11 +151,6 @@ local function drop_lost_leases(breaker)
   return deadlines
 end
 
--- A hold that ends later than any can is from before the clock went back.
-local function held(breaker)
-  return now < breaker.hold_ms and breaker.hold_ms <= now + HOLD_MAX_MS
-end
-
 local function shut(breaker, policy, after, for_ms, actor, made)
   breaker.opened_ms = now
   breaker.probe_ms = -1
@@ -147,6 +159,7 @@ local function shut(breaker, policy, after, for_ms, actor, made)
   end
   breaker.held_leases = {}
   breaker.probe_successes = 0
+  breaker.held_ms = 0
   breaker.hold_ms = 0
   change(breaker, policy, after, breaker.reason, breaker.numbers, actor, made)
 end
@@ -315,7 +328,7 @@ local function record(breaker, policy, report, made)
   local newest = report.generation >= breaker.generation and breaker.override == 'none'
   if newest and breaker.state == 'closed' then
     if report.kind == 'throttled' then
-      breaker.hold_ms = math.max(held(breaker) and breaker.hold_ms or 0, now + report.hold_ms)
+      hold(breaker, now + report.hold_ms)
       keep(breaker, policy)
       announce(breaker)
     else
@@ -329,7 +342,7 @@ local function record(breaker, policy, report, made)
     if breaker.held_leases[report.token] then
       breaker.held_leases[report.token] = nil
       if report.kind == 'throttled' then
-        breaker.probe_ms = now + report.hold_ms
+        breaker.probe_ms = math.max(breaker.probe_ms, now + report.hold_ms)
       else
         count_outcome(breaker, policy, report)
         judge_probe(breaker, policy, report, made)
@@ -362,8 +375,12 @@ local function record_quickly(breaker, policy, times, generation, latency)
   return true
 end
 
+-- False: refused, because it should end in the past.
 local function force(breaker, policy, order, reason, until_ms, actor, made)
   begin(breaker, policy, made)
+  if until_ms >= 0 and now >= until_ms then
+    return false
+  end
   if order == 'force_open' or order == 'force_closed' then
     local override = order == 'force_open' and 'open' or 'closed'
     if
@@ -390,7 +407,7 @@ local function force(breaker, policy, order, reason, until_ms, actor, made)
       half_open(breaker, policy, reason, actor, made)
     end
   elseif order == 'reset' then
-    local seen = breaker.state ~= 'closed' or breaker.override ~= 'none' or breaker.hold_ms > 0
+    local seen = breaker.state ~= 'closed' or breaker.override ~= 'none' or held(breaker)
     breaker.trips = 0
     breaker.failures = ''
     clear_override(breaker)
@@ -402,6 +419,7 @@ local function force(breaker, policy, order, reason, until_ms, actor, made)
   if breaker.known or #made > 0 then
     keep(breaker, policy)
   end
+  return true
 end
 
 -- The counts as a record would find them; looking changes nothing.

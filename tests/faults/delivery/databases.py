@@ -1,0 +1,89 @@
+"""The database of an ordeal, looked at from outside: past the store, with statements of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+import asyncpg  # type: ignore[import-untyped]
+
+from tests.ledgers import Pair, Stored
+
+_DELIVERIES = """
+SELECT d.message_id, d.endpoint_id, d.state, d.attempts, m.payload
+FROM {schema}deliveries AS d JOIN {schema}messages AS m ON m.id = d.message_id
+"""
+_LEASES = "SELECT message_id, endpoint_id, place FROM {schema}deliveries WHERE queue = 2"
+_OPEN = "SELECT count(*) FROM {schema}deliveries WHERE queue IS NOT NULL"
+_MESSAGES = "SELECT count(*) FROM {schema}messages"
+
+
+class Database(Protocol):
+    """Where an ordeal's messages are."""
+
+    url: str
+    shared: bool
+    """Whether several processes may use it at once."""
+
+    async def rows(self, statement: str) -> Sequence[Sequence[Any]]: ...
+
+
+class SqliteDatabase:
+    shared = False
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "hookfuse.db"
+        self.url = f"sqlite://{self.path}"
+
+    async def rows(self, statement: str) -> Sequence[Sequence[Any]]:
+        # In a thread: a connection that waits for the file must not stop the test.
+        return await asyncio.to_thread(self._rows, statement.format(schema=""))
+
+    def _rows(self, statement: str) -> Sequence[Sequence[Any]]:
+        db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            db.set_busy_timeout(5_000)
+            return db.execute(statement).fetchall()
+        finally:
+            db.close()
+
+
+class PostgresDatabase:
+    shared = True
+
+    def __init__(self, url: str, *, by_way_of: str | None = None) -> None:
+        self._direct = url
+        self.url = by_way_of or url
+
+    async def rows(self, statement: str) -> Sequence[Sequence[Any]]:
+        db = await asyncpg.connect(self._direct)
+        try:
+            return [tuple(row) for row in await db.fetch(statement.format(schema="hookfuse."))]
+        finally:
+            await db.close()
+
+
+async def dump(database: Database) -> list[Stored]:
+    """Every delivery."""
+    return [
+        Stored(f"{message}/{endpoint}", message, endpoint, state, attempts, hashlib.sha256(payload).hexdigest())
+        for message, endpoint, state, attempts, payload in await database.rows(_DELIVERIES)
+    ]
+
+
+async def leases(database: Database) -> dict[Pair, float]:
+    """Until when each delivery is with a worker, in Unix seconds."""
+    return {(message, endpoint): place / 1000 for message, endpoint, place in await database.rows(_LEASES)}
+
+
+async def unfinished(database: Database) -> int:
+    """How many deliveries have not come to an end."""
+    return int((await database.rows(_OPEN))[0][0])
+
+
+async def messages(database: Database) -> int:
+    return int((await database.rows(_MESSAGES))[0][0])

@@ -1,0 +1,98 @@
+"""Places where a process ends as if killed, named in HOOKFUSE_TEST_STOP: `after_send`, or `after_send:3` for the third.
+
+    before_insert   a batch of messages is about to be stored
+    after_insert    it is in the tables, and not yet committed
+    after_commit    it is committed, and nobody has been told
+    before_reply    the answer is known, and not yet written to the client
+    after_send      an endpoint has answered, and nothing was settled
+    poison          a payload says so
+
+Only the tests' own program arms them, by wrapping what it imports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import hookfuse.stores.sqlite
+from hookfuse.core.sending import Request, SendResult
+from hookfuse.stores.postgres import PostgresStore
+from hookfuse.stores.sqlite import SqliteStore
+from hookfuse.transport import HttpSender
+
+POISON = b"poison"
+COMMITTING = 0.2
+"""Seconds after which a statement that stores messages is surely at its commit, where a test has made that slow."""
+
+
+class _Armed:
+    def __init__(self) -> None:
+        self.point = ""
+        self.left = 0
+
+
+_armed = _Armed()
+
+
+def arm(text: str) -> None:
+    """Die at this point, when it is reached for the nth time."""
+    _armed.point, _, times = text.partition(":")
+    _armed.left = int(times or 1)
+    if _armed.point:
+        _wrap_stores()
+        _wrap_sender()
+
+
+def reach(point: str) -> None:
+    if point == _armed.point:
+        _armed.left -= 1
+        if _armed.left <= 0:
+            _die()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _wrap_stores() -> None:
+    for kind in (SqliteStore, PostgresStore):
+        _wrap_accept(kind)
+    insert: Any = hookfuse.stores.sqlite.accept
+
+    def inserting(*args: Any) -> Any:
+        answers = insert(*args)
+        reach("after_insert")
+        return answers
+
+    hookfuse.stores.sqlite.accept = inserting  # type: ignore[assignment]
+
+
+def _wrap_accept(kind: Any) -> None:
+    accept = kind.accept
+
+    async def accepting(self: Any, messages: Any) -> Any:
+        reach("before_insert")
+        if kind is PostgresStore and _armed.point == "after_insert":
+            asyncio.get_running_loop().call_later(COMMITTING, reach, "after_insert")
+        answers = await accept(self, messages)
+        reach("after_commit")
+        return answers
+
+    kind.accept = accepting
+
+
+def _wrap_sender() -> None:
+    send = HttpSender.send
+
+    async def sending(self: HttpSender, request: Request) -> SendResult:
+        if POISON in request.body:
+            reach("poison")
+        result = await send(self, request)
+        if result.succeeded:
+            reach("after_send")
+        return result
+
+    HttpSender.send = sending  # type: ignore[method-assign]

@@ -1,0 +1,182 @@
+"""Many endpoints that break, hang, come back or flap at once."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from hookfuse import Policy, State, Streak, Transition
+from hookfuse.app.station import Station
+from hookfuse.core.delivery import Chosen, DeliveryState
+from hookfuse.delivery.replay import retry_chosen
+from hookfuse.testing.receivers import Behaviour, Dead, Failing, Hang, Ok, Order, ReceiversProcess, Script
+from tests.faults.delivery.databases import unfinished
+from tests.faults.delivery.site import Site, add_endpoints, until, working
+from tests.faults.delivery.station import APP, new_message
+
+pytestmark = pytest.mark.anyio
+
+SLOTS = 100
+QUICKLY = {"delays": [0.2] * 50, "jitter": 0.1}
+MOST_GROWTH = 48 << 10
+"""KiB by which the process may grow, however much it replays."""
+
+
+def crowd(site: Site, behaviour: Behaviour, name: str = "ep") -> dict[str, Behaviour]:
+    return {f"{name}_{number:04}": behaviour for number in range(site.sizes.crowd)}
+
+
+async def test_g1_half_of_them_hang(site: Site) -> None:
+    """When half of all endpoints hang, the others are served as fast as before, and a tenth of the slots is held."""
+    policy = Policy(trip=Streak(3), cool_off=60).to_dict()
+    with ReceiversProcess() as hanging:
+        urls = hanging.add_all({name: Order(each) for name, each in crowd(site, Ok(), "dead").items()})
+        async with site.station(slots=SLOTS, batch=SLOTS) as station, working(station.worker):
+            await site.endpoints_of(station, crowd(site, Ok(), "well"))
+            await add_endpoints(station, urls, site.sizes, policy=policy, retry=QUICKLY)
+            await _p99(site, station, "warm")
+            alone = await _p99(site, station, "alone")
+            hanging.add_all({name: Order(Hang()) for name in urls})
+            # Each hanging lane sends one request at a time, and once it has failed it is one of the failing ones.
+            await _send(station, "begin", 1)
+            await until(lambda: _all_failing(site, len(urls)), 60)
+            beside = await _p99(site, station, "beside")
+            held = max(hanging.counts[name].in_flight for name in urls)
+            in_flight = sum(each.in_flight for each in hanging.counts.values())
+    print(f"p99 all healthy {alone * 1000:.1f} ms, half of them hanging {beside * 1000:.1f} ms, held {in_flight}")  # noqa: T201
+    assert in_flight <= SLOTS // 10
+    assert held <= 1
+    assert beside <= alone * 1.2 + 0.1
+
+
+async def _all_failing(site: Site, count: int) -> bool:
+    rows = await site.database.rows("SELECT count(*) FROM {schema}lanes WHERE endpoint_id LIKE 'dead%' AND failing")
+    return int(rows[0][0]) == count
+
+
+async def _send(station: Station, name: str, count: int) -> dict[str, float]:
+    began: dict[str, float] = {}
+    for number in range(count):
+        message = new_message(f"{name}-{number}", f"{name}-{number}".encode())
+        began[message.id] = time.time()
+        await station.acceptor.accept(message)
+        await asyncio.sleep(0.25)
+    return began
+
+
+async def _p99(site: Site, station: Station, name: str) -> float:
+    """From acceptance to arrival at a healthy endpoint."""
+    began = await _send(station, name, 4)
+    names = ", ".join(f"'{id_}'" for id_ in began)
+    left = f"SELECT count(*) FROM {{schema}}deliveries WHERE endpoint_id LIKE 'well%' AND message_id IN ({names})"
+
+    async def all_sent() -> bool:
+        return int((await site.database.rows(f"{left} AND state <> 'sent'"))[0][0]) == 0
+
+    await until(all_sent, 60)
+    receipts = [each for each in site.receipts() if each.webhook_id in began and each.endpoint.startswith("well")]
+    took = sorted(each.arrived_at - began[each.webhook_id] for each in receipts)
+    return took[int(len(took) * 0.99)]
+
+
+async def test_g3_all_open_and_all_recover(site: Site) -> None:
+    """When all breakers opened at once, their probes come spread over the jitter, and no endpoint passes its cap."""
+    cool_off, jitter = 1.0, 0.5
+    policy = Policy(trip=Streak(1), cool_off=cool_off, jitter=jitter).to_dict()
+    names = crowd(site, Failing(500))
+    await site.endpoints(names, policy=policy, retry=QUICKLY, cap=2)
+    async with site.station(slots=SLOTS, batch=SLOTS) as station, working(station.worker):
+        opened: dict[str, float] = {}
+        probed: dict[str, float] = {}
+
+        def changed(transition: Transition) -> None:
+            seen = opened if transition.after is State.OPEN else probed
+            seen.setdefault(transition.key, transition.at)
+
+        with station.breakers.subscribe(changed):
+            for number in range(3):
+                await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
+            await until(lambda: len(opened) == len(names))
+            site.receivers.add_all({name: Order(Ok()) for name in names})
+            await site.rest()
+    waits = sorted(probed[key] - opened[key] for key in opened)
+    assert waits[0] >= cool_off * (1 - jitter) - 0.01
+    assert waits[-1] - waits[0] >= cool_off * jitter, "spread over the jitter"
+    tenths = Counter(int((wait - cool_off * (1 - jitter)) * 10) for wait in waits)
+    assert max(tenths.values()) <= len(names) * 0.4, tenths
+    assert max(each.most_in_flight for each in site.receivers.counts.values()) <= 2
+
+
+async def test_g5_a_flapping_endpoint(site: Site) -> None:
+    """An endpoint that takes every probe and fails right after it opens and closes once per cool-off, ever longer."""
+    policy = Policy(trip=Streak(1), cool_off=0.3, cool_off_factor=2).to_dict()
+    await site.endpoints({"ep_1": Script((Failing(), Ok()) * 20)}, policy=policy, retry={"delays": [0.01] * 50})
+    changes: list[Transition] = []
+    async with site.station() as station, working(station.worker):
+        with station.breakers.subscribe(changes.append):
+            for number in range(20):
+                await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
+            await until(lambda: len(_opened(changes)) >= 4)
+    opened = _opened(changes)
+    turns = [each.at for each in changes if each.after in (State.OPEN, State.CLOSED)]
+    gaps = [later - earlier for earlier, later in pairwise(opened)]
+    for at, cool_off in zip(opened, (0.3, 0.6, 1.2), strict=False):
+        assert sum(at <= turn < at + cool_off for turn in turns) <= 2
+    assert all(gap >= cool_off for gap, cool_off in zip(gaps, (0.3, 0.6, 1.2), strict=False)), gaps
+
+
+def _opened(changes: list[Transition]) -> list[float]:
+    return [each.at for each in changes if each.after is State.OPEN]
+
+
+@pytest.mark.parametrize("broken", [Dead(), Hang()], ids=["refused", "silent"])
+async def test_g7_our_own_network_is_down(site: Site, broken: Behaviour) -> None:
+    """When everyone fails at once, hardly a breaker opens, it is said aloud, and one answer ends it."""
+    names = crowd(site, Ok())
+    await site.endpoints(names, policy=Policy(trip=Streak(3), cool_off=60).to_dict(), retry=QUICKLY)
+    told: list[bool] = []
+    opened: set[str] = set()
+    settings = site.settings(slots=SLOTS, batch=SLOTS)
+    async with Station(settings, on_suspect=told.append) as station, working(station.worker):
+        with station.breakers.subscribe(lambda transition: opened.add(transition.key)):
+            site.receivers.add_all({name: Order(broken) for name in names})
+            for number in range(5):
+                await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
+            await until(lambda: told == [True])
+            await until(lambda: _all_tried(site), 60)
+            assert len(opened) <= len(names) * 0.01
+            site.receivers.add_all({name: Order(Ok()) for name in names})
+            await station.acceptor.accept(new_message("healed", b"healed"))
+            await until(lambda: told == [True, False])
+
+
+async def _all_tried(site: Site) -> bool:
+    rows = await site.database.rows("SELECT count(DISTINCT endpoint_id) FROM {schema}attempts")
+    return int(rows[0][0]) == site.sizes.crowd
+
+
+async def test_g10_replay_of_a_heap(site: Site) -> None:
+    """However many failed deliveries are retried, memory stays as it is, and each is retried once."""
+    await site.endpoints({"ep_1": Ok()})
+    heap = site.sizes.heap
+    async with site.station() as station:
+        for first in range(0, heap, 500):
+            await station.store.accept([new_message(f"key-{first + n}", b"%d" % n) for n in range(500)])
+        await site.database.rows(
+            "UPDATE {schema}deliveries SET state = 'failed', queue = NULL, place = NULL, due_ms = NULL,"
+            " ended_ms = created_ms"
+        )
+        chosen = Chosen(APP, states=(DeliveryState.FAILED,))
+        assert await station.store.count(chosen) == heap
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        async for progress in retry_chosen(station.store, chosen):
+            seen, changed = progress.seen, progress.changed
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert (seen, changed) == (heap, heap)
+        assert grown < MOST_GROWTH, f"the process grew by {grown} KiB"
+        assert await unfinished(site.database) == heap

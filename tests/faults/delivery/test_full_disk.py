@@ -1,0 +1,151 @@
+"""A disk that is full, and has room again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from hookfuse.app.station import Station
+from hookfuse.errors import StoreUnavailable
+from hookfuse.stores.sqlite import SqliteStore
+from hookfuse.testing.receivers import Ok
+from tests.faults.delivery.databases import PostgresDatabase, SqliteDatabase, messages
+from tests.faults.delivery.site import Site, until, working
+from tests.faults.delivery.sizes import Sizes, seed
+from tests.faults.delivery.station import new_message
+
+pytestmark = pytest.mark.anyio
+
+
+class Tight(SqliteStore):
+    """A store on a disk that is full after so many pages, for those who may not mount one."""
+
+    pages = 80
+
+    def _connect_writer(self) -> apsw.Connection:
+        db = super()._connect_writer()
+        db.execute(f"PRAGMA max_page_count = {self.pages}")
+        self.room = lambda: db.execute("PRAGMA max_page_count = 1000000")
+        return db
+
+
+class Disk:
+    """A small disk, with something on it that can be thrown away."""
+
+    def __init__(self, folder: Path, size: int, ballast: int) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+        self._size = size
+        self._ballast_size = ballast
+
+    def mount(self) -> None:
+        if os.geteuid() != 0:
+            pytest.skip("only root may mount a small disk")
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={self._size}", "tmpfs", self.folder], capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            pytest.skip("a small disk cannot be mounted here")
+        self.folder.chmod(0o755)
+        self._ballast.write_bytes(bytes(self._ballast_size))
+
+    def make_room(self) -> None:
+        self._ballast.unlink()
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "-l", self.folder], check=False)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    # Not in pytest's own folder: another user, who runs Postgres, may not go there.
+    with tempfile.TemporaryDirectory(prefix="hookfuse-disk-") as folder:
+        Path(folder).chmod(0o755)
+        made = Disk(Path(folder), size=24 << 20, ballast=12 << 20)
+        made.mount()
+        yield made
+        made.unmount()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def beside(request: pytest.FixtureRequest) -> PostgresDatabase | None:
+    """A database on the server that is to have another one on the small disk."""
+    return request.getfixturevalue("postgres_database") if request.param == "postgres" else None
+
+
+@pytest.fixture
+async def cramped(tmp_path: Path, disk: Disk, sizes: Sizes, beside: PostgresDatabase | None) -> AsyncIterator[Site]:
+    """A site whose database is on the small disk."""
+    database = SqliteDatabase(disk.folder) if beside is None else await _on_disk(beside, disk)
+    made = Site(tmp_path, database, sizes, seed())
+    with made.receivers:
+        yield made
+    if beside is not None:
+        await beside.rows("DROP DATABASE cramped WITH (FORCE)")
+        await beside.rows("DROP TABLESPACE small")
+
+
+async def _on_disk(beside: PostgresDatabase, disk: Disk) -> PostgresDatabase:
+    place = disk.folder / "tables"
+    place.mkdir()
+    owner = (await beside.rows("SELECT current_setting('data_directory')"))[0][0]
+    os.chown(place, os.stat(owner).st_uid, -1)
+    await beside.rows(f"CREATE TABLESPACE small LOCATION '{place}'")
+    await beside.rows("CREATE DATABASE cramped TEMPLATE template0 TABLESPACE small")
+    return PostgresDatabase(beside.url.rpartition("/")[0] + "/cramped")
+
+
+async def test_d3_a_full_disk(cramped: Site, disk: Disk) -> None:
+    """On a full disk nobody is told yes without a commit, and when there is room all goes on."""
+    await cramped.endpoints({"ep_1": Ok()}, cap=8)
+    async with cramped.station() as station, working(station.worker):
+        told = await _fill(station)
+        assert await messages(cramped.database) == told
+        disk.make_room()
+        await _goes_on(cramped, station)
+
+
+async def test_d3_no_more_pages(tmp_path: Path, sizes: Sizes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same where no disk can be mounted: SQLite may not grow, and then it may."""
+    monkeypatch.setattr("hookfuse.stores.sqlite.SqliteStore", Tight)
+    site = Site(tmp_path, SqliteDatabase(tmp_path), sizes, seed())
+    with site.receivers:
+        await site.endpoints({"ep_1": Ok()}, cap=8)
+        async with site.station() as station, working(station.worker):
+            assert isinstance(station.store, Tight)
+            told = await _fill(station)
+            assert await messages(site.database) == told
+            await station.store._write(lambda db, now: station.store.room())  # type: ignore[attr-defined]
+            await _goes_on(site, station)
+
+
+async def _fill(station: Station) -> int:
+    """Send large messages until the disk is full; returns how many were taken."""
+    told = 0
+    for number in range(1_000):
+        payload = os.urandom(100_000).hex().encode()
+        try:
+            await station.acceptor.accept(new_message(f"big-{number}", payload))
+        except StoreUnavailable:
+            break
+        told += 1
+    with pytest.raises(StoreUnavailable):
+        await station.acceptor.accept(new_message("one more", os.urandom(500_000).hex().encode()))
+    return told
+
+
+async def _goes_on(site: Site, station: Station) -> None:
+    accepted: list[object] = []
+
+    async def accept() -> bool:
+        accepted.append(await station.acceptor.accept(new_message("small", b"small")))
+        return True
+
+    await until(accept)
+    await site.rest()

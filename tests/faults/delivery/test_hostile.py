@@ -1,0 +1,292 @@
+"""Endpoints that do harm, through the whole worker."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import ssl
+import struct
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+import trustme
+
+from hookfuse import Policy, Streak
+from hookfuse.app.station import Station
+from hookfuse.core.endpoint import Stop
+from hookfuse.delivery.courier import Attempted
+from hookfuse.delivery.worker import Worker
+from hookfuse.testing.receivers import (
+    Behaviour,
+    BigHeader,
+    Bomb,
+    DripBody,
+    DripHeaders,
+    Gone,
+    Hang,
+    Huge,
+    Malformed,
+    Ok,
+    Order,
+    RateLimited,
+    Receivers,
+    ReceiversProcess,
+    Redirect,
+    Reset,
+    Unavailable,
+)
+from hookfuse.transport import Answer, DnsResolver, HttpSender
+from tests.faults.delivery.site import Site, add_endpoints, until, working
+from tests.faults.delivery.station import new_message
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE: Mapping[str, Behaviour] = {
+    "hang": Hang(),
+    "drip_headers": DripHeaders(0.02),
+    "drip_body": DripBody(0.02),
+    "huge": Huge(),
+    "bomb": Bomb(),
+    "big_header": BigHeader(),
+    "malformed": Malformed(),
+    "reset": Reset(),
+}
+NEVER_OPEN = Policy(trip=Streak(1_000_000)).to_dict()
+LATE = 0.5
+MOST_READ = 65_536
+MOST_GROWTH = 48 << 10
+"""KiB by which the process may grow while endpoints send it gigabytes."""
+
+
+@asynccontextmanager
+async def at_work(site: Site, sender: HttpSender | None = None) -> AsyncIterator[tuple[Station, list[Attempted]]]:
+    """A station and a worker of this process, and what it attempts."""
+    attempts: list[Attempted] = []
+    async with site.station(slots=64, batch=64) as station:
+        worker = Worker(
+            station.store,
+            station.breakers,
+            sender or station.sender,
+            station.targets,
+            site.settings(slots=64, batch=64).worker,
+            on_attempt=attempts.append,
+        )
+        async with working(worker):
+            yield station, attempts
+    if sender is not None:
+        await sender.close()
+
+
+async def test_k1_answers_that_do_harm(site: Site) -> None:
+    """Whatever an endpoint answers, its slot is free soon after the deadline, little is read, and nothing piles up."""
+    await site.endpoints(HOSTILE, policy=NEVER_OPEN, retry={"delays": [], "jitter": 0})
+    async with at_work(site) as (station, attempts):
+        await station.acceptor.accept(new_message("first", b"first"))
+        await site.rest()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for number in range(3):
+            await station.acceptor.accept(new_message(f"more-{number}", b"%d" % number))
+        await site.rest()
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert len(attempts) == 4 * len(HOSTILE)
+    assert max(each.result.latency for each in attempts) <= site.sizes.deadline + LATE
+    assert max(len(each.result.body) for each in attempts) <= MOST_READ
+    assert grown < MOST_GROWTH, f"the process grew by {grown} KiB"
+    ends = {(each.target.endpoint_id, each.result.trouble or each.result.status) for each in attempts}
+    assert ends == {
+        ("hang", "timeout"),
+        ("drip_headers", "timeout"),
+        ("drip_body", "timeout"),
+        ("huge", 200),
+        ("bomb", 200),
+        ("big_header", "protocol"),
+        ("malformed", "protocol"),
+        ("reset", "disconnected"),
+    }
+
+
+async def test_k1_others_do_not_feel_it(site: Site) -> None:
+    """Healthy endpoints are served as fast beside hostile ones as without them."""
+    healthy = {f"well_{number}": Ok() for number in range(20)}
+    await site.endpoints(healthy, policy=NEVER_OPEN, cap=8)
+    # Hostile ones have a process of their own: what they cost themselves is not the question.
+    with ReceiversProcess() as hostile:
+        urls = hostile.add_all({name: Order(each) for name, each in HOSTILE.items()})
+        async with at_work(site) as (station, _):
+            alone = await _p99(site, station, "alone")
+            await add_endpoints(station, urls, site.sizes, policy=NEVER_OPEN, cap=8)
+            beside = await _p99(site, station, "beside")
+    print(f"p99 alone {alone * 1000:.1f} ms, beside hostile ones {beside * 1000:.1f} ms")  # noqa: T201
+    assert beside <= alone * 1.2 + 0.05
+
+
+async def _p99(site: Site, station: Station, name: str) -> float:
+    """From acceptance to arrival at a healthy endpoint, with a message every few milliseconds."""
+    began: dict[str, float] = {}
+    for number in range(60):
+        message = new_message(f"{name}-{number}", f"{name}-{number}".encode())
+        began[message.id] = time.time()
+        await station.acceptor.accept(message)
+        await asyncio.sleep(0.02)
+    await until(lambda: sum(_is_well(each, began) for each in site.receipts()) == 60 * 20)
+    took = sorted(each.arrived_at - began[each.webhook_id] for each in site.receipts() if _is_well(each, began))
+    return took[int(len(took) * 0.99)]
+
+
+def _is_well(receipt: Any, began: Mapping[str, float]) -> bool:
+    return receipt.webhook_id in began and receipt.endpoint.startswith("well_")
+
+
+async def test_k8_redirects_are_not_followed(site: Site) -> None:
+    """A redirect of any kind fails, and nobody is called at the place that it names."""
+    trap = site.receivers.add("trap", Ok())
+    kinds = {f"to_{status}": Redirect(trap, status) for status in (300, 301, 302, 303, 304, 305, 307, 308)}
+    await site.endpoints(kinds, retry={"delays": [], "jitter": 0})
+    async with at_work(site) as (station, attempts):
+        await station.acceptor.accept(new_message("key", b"body"))
+        await site.rest()
+    assert {each.result.status for each in attempts} == {300, 301, 302, 303, 304, 305, 307, 308}
+    assert site.receivers.counts["trap"].requests == 0
+    assert {row[0] for row in await site.database.rows("SELECT state FROM {schema}deliveries")} == {"failed"}
+
+
+async def test_k11_certificates_are_verified(site: Site) -> None:
+    """An expired, foreign or self-signed certificate is a failure of TLS, and no request leaves."""
+    trusted, foreign = trustme.CA(), trustme.CA()
+    now = datetime.now(UTC)
+    certificates = {
+        "expired": trusted.issue_cert("127.0.0.1", not_before=now - timedelta(9), not_after=now - timedelta(1)),
+        "wrong_name": trusted.issue_cert("example.com"),
+        "unknown": foreign.issue_cert("127.0.0.1"),
+        "good": trusted.issue_cert("127.0.0.1"),
+    }
+    ours = ssl.create_default_context()
+    trusted.configure_trust(ours)
+    networks = site.settings().networks
+    async with Receivers() as receivers:
+        urls = {name: receivers.add(name, tls=_serving(each)) for name, each in certificates.items()}
+        async with site.station() as station:
+            await add_endpoints(station, urls, site.sizes, retry={"delays": [], "jitter": 0})
+        async with at_work(site, HttpSender(networks, ssl_context=ours)) as (station, attempts):
+            await station.acceptor.accept(new_message("key", b"body"))
+            await site.rest()
+        assert {name: receivers[name].counts.requests for name in urls} == {
+            "expired": 0, "wrong_name": 0, "unknown": 0, "good": 1,
+        }  # fmt: skip
+    troubles = {each.target.endpoint_id: each.result.trouble for each in attempts}
+    assert troubles == {"expired": "tls", "wrong_name": "tls", "unknown": "tls", "good": None}
+
+
+def _serving(certificate: trustme.LeafCert) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    return context
+
+
+HOLDS = {"-1": 1, "nan": 1, "1e309": 3600, "Wed, 21 Oct 2015 07:28:00 GMT": 1, "2": 2, "999999": 3600}
+"""What a Retry-After says, and the seconds that it holds an endpoint."""
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_k13_asked_to_come_back_later(site: Site, status: int) -> None:
+    """A Retry-After holds its endpoint within bounds, whatever it says, and charges no breaker."""
+    names = {f"hold_{number}": text for number, text in enumerate(HOLDS)}
+    behaviours = {name: Unavailable(text) if status == 503 else RateLimited(0, text) for name, text in names.items()}
+    await site.endpoints(behaviours, retry={"delays": [0.01], "jitter": 0}, policy=Policy(trip=Streak(1)).to_dict())
+    async with at_work(site) as (station, attempts):
+        await station.acceptor.accept(new_message("key", b"body"))
+        await until(lambda: {each.target.endpoint_id for each in attempts} == set(names))
+        for name, text in names.items():
+            admission = await station.breakers.admit(f"app_1/{name}")
+            snapshot = await station.breakers.inspect(f"app_1/{name}")
+            assert (admission.reason, snapshot.state) == ("throttled", "closed"), text
+            assert admission.retry_after is not None
+            assert HOLDS[text] - 0.9 < admission.retry_after <= HOLDS[text], text
+
+
+async def test_k13_gone(site: Site) -> None:
+    """410 disables the endpoint at once and keeps its deliveries."""
+    await site.endpoints({"ep_1": Gone()})
+    async with at_work(site) as (station, attempts):
+        for number in range(5):
+            await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
+        await until(lambda: len(attempts) == 1)
+        await until(lambda: _is_disabled(station))
+        assert site.receivers.counts["ep_1"].requests == 1
+        site.receivers.change("ep_1", Ok())
+        await station.store.start_endpoint("ep_1", Stop.DISABLED)
+        await site.rest()
+
+
+async def _is_disabled(station: Station) -> bool:
+    endpoint = await station.store.endpoint("app_1", "ep_1")
+    return endpoint is not None and not endpoint.enabled
+
+
+# In bytes and made once: the test shares its event loop with what it tests.
+_FOR_A = struct.pack(">2H", 1, 1)
+_A = struct.pack(">3HIH", 0xC00C, 1, 1, 60, 4)
+_RECORDS = [_A + (IPv4Address("127.0.0.1") + number).packed for number in range(4_000)]
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """Answers by the first label of a name: hang, missing, crowd (4,000 addresses), or well."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        question = data[12:]
+        kind = question[1:].partition(b"-")[0]
+        count = {b"crowd": len(_RECORDS), b"well": 1}.get(kind, 0) if question.endswith(_FOR_A) else 0
+        header = data[:2] + struct.pack(">5H", 0x8183 if kind == b"missing" else 0x8180, 1, count, 0, 0)
+        if kind != b"hang":
+            self._transport.sendto(header + question + b"".join(_RECORDS[:count]), addr)
+
+
+class TimedResolver(DnsResolver):
+    """Knows how long each look-up took."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__([("127.0.0.1", port)], hosts={})
+        self.took: dict[str, float] = {}
+
+    async def lookup(self, name: str) -> Answer:
+        began = time.monotonic()
+        try:
+            return await super().lookup(name)
+        finally:
+            self.took[name] = time.monotonic() - began
+
+
+async def test_k18_names_that_hang(site: Site) -> None:
+    """Names that hang, do not exist or have thousands of addresses hold up no look-up of a healthy one."""
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(NameServer, ("127.0.0.1", 0))
+    port = transport.get_extra_info("sockname")[1]
+    resolver = TimedResolver(port)
+    kinds = [f"{kind}-{number}" for number in range(10) for kind in ("hang", "missing", "crowd", "well")]
+    async with Receivers() as receivers:
+        paths = {name: receivers.add(name).replace("127.0.0.1", f"{name}.example") for name in kinds}
+        async with site.station() as station:
+            await add_endpoints(station, paths, site.sizes, retry={"delays": [], "jitter": 0}, policy=NEVER_OPEN)
+        sender = HttpSender(site.settings().networks, resolver=resolver)
+        async with at_work(site, sender) as (station, attempts):
+            await station.acceptor.accept(new_message("key", b"body"))
+            await site.rest()
+    transport.close()
+    by_kind = defaultdict[str, list[Attempted]](list)
+    for each in attempts:
+        by_kind[each.target.endpoint_id.partition("-")[0]].append(each)
+    well = sorted(took for name, took in resolver.took.items() if name.startswith("well"))
+    assert well[-2] <= 0.2, "one may be held up by this machine"
+    assert {each.result.status for each in by_kind["well"]} == {200}
+    assert {each.result.trouble for each in by_kind["missing"]} == {"dns"}
+    assert {each.result.trouble for each in by_kind["hang"]} <= {"dns", "timeout"}
+    assert max(each.result.latency for each in attempts) <= site.sizes.deadline + LATE

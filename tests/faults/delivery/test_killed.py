@@ -1,0 +1,146 @@
+"""Processes that end without a word, at the worst moments."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import defaultdict
+from collections.abc import Iterable
+
+import pytest
+
+from hookfuse.testing.receivers import Ok, Receipt, Slow
+from tests.faults.delivery.databases import dump, leases, messages
+from tests.faults.delivery.points import COMMITTING
+from tests.faults.delivery.processes import StationProcess, freeze
+from tests.faults.delivery.site import Site, until
+from tests.ledgers import Pair, reopened
+
+pytestmark = pytest.mark.anyio
+
+LATEST = 5.0
+"""Seconds after the end of its lease in which a delivery is sent again."""
+
+
+def again(receipts: Iterable[Receipt]) -> dict[Pair, list[float]]:
+    """When deliveries arrived once more than they should have."""
+    arrived: defaultdict[Pair, list[float]] = defaultdict(list)
+    for receipt in receipts:
+        arrived[receipt.webhook_id, receipt.endpoint].append(receipt.arrived_at)
+    return {pair: times[1:] for pair, times in arrived.items() if len(times) > 1}
+
+
+async def test_f1_killed_in_mid_send(site: Site) -> None:
+    """What a killed worker had in flight is sent again under its id, after its lease and soon; nothing else is."""
+    await site.alike(Slow(0.1), cap=site.sizes.slots)
+    apis, workers = await site.fleet()
+    producer = site.producer()
+    producing = asyncio.create_task(producer.send([each.ask for each in apis], site.sizes.messages))
+    allowed, ends = 0, defaultdict[Pair, list[float]](list)
+    before = await dump(site.database)
+    for _ in range(site.sizes.kills):
+        victim = site.random.choice(workers)
+        await until(lambda: any(each.in_flight for each in site.receivers.counts.values()))
+        await freeze(victim)
+        held = await leases(site.database)
+        allowed += min(len(held), site.sizes.slots)
+        for pair, end in held.items():
+            ends[pair].append(end)
+        await victim.kill()
+        now = await dump(site.database)
+        assert reopened(before, now) == ()
+        before = now
+        await victim.start()
+    await producing
+    await site.rest()
+    report = await site.report(producer, duplicates=allowed)
+    assert report.sound, report
+    for pair, times in again(site.receipts()).items():
+        for arrived_at in times:
+            late = min((arrived_at - end for end in ends[pair] if end <= arrived_at), default=-1.0)
+            assert 0 <= late <= LATEST, f"{pair} came {late:.3f} s after its lease"
+
+
+async def test_f2_killed_before_the_settle(site: Site) -> None:
+    """A worker that dies between the answer and the settle costs one duplicate each time, and no more."""
+    await site.alike()
+    apis, workers = await site.fleet(slots=1, batch=1)
+    for idle in workers[1:]:
+        await idle.kill()
+    worker = workers[0]
+    producer = site.producer()
+    await worker.kill()
+    for number in range(site.sizes.kills):
+        await worker.start(stop_at=f"after_send:{number + 1}")
+        await producer.send([each.ask for each in apis], 1 if worker in apis else number + 2, at_once=1)
+        assert await worker.ended(20) == -signal.SIGKILL
+    await worker.start()
+    await site.rest()
+    report = await site.report(producer, duplicates=site.sizes.kills)
+    assert report.sound, report
+    assert len(report.doubled) == site.sizes.kills
+
+
+@pytest.mark.parametrize("point", ["before_insert", "after_insert", "after_commit", "before_reply"])
+async def test_f3_killed_while_accepting(site: Site, point: str) -> None:
+    """A client that repeats its key after a cut is told one id, and its message is stored and sent once."""
+    await site.endpoints({"ep_1": Ok()})
+    if point == "after_insert" and site.database.shared:
+        await _slow_down_commits(site)
+    api = site.process(works=not site.database.shared)
+    await api.start(stop_at=point)
+    producer = site.producer()
+    producing = asyncio.create_task(producer.send([api.ask], 5))
+    assert await api.ended(20) == -signal.SIGKILL
+    await api.start()
+    await producing
+    assert producer.cut_off > 0
+    assert await messages(site.database) == 5
+    if site.database.shared:
+        await site.process(accepts=False).start()
+    await site.rest()
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def _slow_down_commits(site: Site) -> None:
+    """A deferred trigger runs at the commit."""
+    await site.database.rows(
+        "CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN PERFORM pg_sleep({2 * COMMITTING}); RETURN NULL; END $$"
+    )
+    await site.database.rows(
+        "CREATE CONSTRAINT TRIGGER dawdle AFTER INSERT ON {schema}bells"
+        " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.dawdle()"
+    )
+
+
+async def test_f8_a_payload_that_kills(site: Site) -> None:
+    """A message that kills every worker that touches it is quarantined at the third; all others arrive."""
+    await site.endpoints({"ep_1": Ok(), "ep_2": Ok()}, cap=4)
+    apis, workers = await site.fleet()
+    for worker in workers:
+        await worker.kill()
+        await worker.start(stop_at="poison")
+    watching = asyncio.create_task(_keep_alive(workers))
+    producer = site.producer()
+    try:
+        asks = [each.ask for each in apis]
+        await asyncio.gather(producer.send(asks, 30), producer.send(asks, 1, mark="poison"))
+        await site.rest()
+    finally:
+        watching.cancel()
+    ends = await site.database.rows("SELECT state, reason, deaths FROM {schema}deliveries WHERE state <> 'sent'")
+    assert sorted(map(tuple, ends)) == [("failed", "quarantined", 3)] * 2
+    report = await site.report(producer, duplicates=3 * 2 * site.sizes.slots)
+    assert report.sound, report
+
+
+async def _keep_alive(workers: list[StationProcess]) -> None:
+    """What a supervisor does."""
+    while True:
+        for worker in workers:
+            if not worker.running:
+                await worker.kill()
+                await worker.start(stop_at="poison")
+        await asyncio.sleep(0.02)

@@ -1,0 +1,113 @@
+"""What is our own fault, or that of what we lean on: no descriptors, no Redis."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import time
+
+import pytest
+
+from hookfuse import Policy, Streak
+from hookfuse.app.station import Station
+from hookfuse.testing.receivers import Ok, Slow
+from tests.faults.delivery.producer import Producer
+from tests.faults.delivery.site import Site, counter, until, working
+from tests.servers.proxy import Proxy
+
+pytestmark = pytest.mark.anyio
+
+WHOLE_WITHIN = 5.0
+
+
+async def test_f12_no_more_descriptors(site: Site) -> None:
+    """Without file descriptors deliveries wait and no breaker is charged; with some again, all arrive."""
+    await site.alike(Slow(0.2), cap=site.sizes.slots, policy=Policy(trip=Streak(1)).to_dict())
+    apis, workers = await site.fleet()
+    producer = site.producer()
+    await producer.send([each.ask for each in apis], 4)
+    await site.rest()
+    await until(lambda: site.receivers.connections == 0)
+    for worker in workers:
+        _, most = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+        taken = len(os.listdir(f"/proc/{worker.pid}/fd"))
+        resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (taken, most))
+    await producer.send([each.ask for each in apis], 20)
+    await until(lambda: _says_local(site))
+    for worker in workers:
+        resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (most, most))
+    await site.rest()
+    troubles = await site.database.rows("SELECT DISTINCT trouble FROM {schema}attempts")
+    assert {row[0] for row in troubles} == {"", "local"}
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def _says_local(site: Site) -> bool:
+    rows = await site.database.rows("SELECT count(*) FROM {schema}deliveries WHERE reason = 'local'")
+    return int(rows[0][0]) > 0
+
+
+async def test_r1_redis_dies_and_comes_back(
+    site: Site, proxy: Proxy, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without Redis, at the start or later, all is taken and sent, it is said aloud, and soon after it is whole."""
+    site.redis = url
+    await site.endpoints({"ep_1": Ok()}, cap=8)
+    producer = site.producer()
+    proxy.down()
+    async with site.station() as station, working(station.worker):
+        for _ in range(2):
+            await producer.send([counter(station)], site.sizes.messages)
+            await site.rest()
+            assert station.breakers.degraded
+            proxy.heal()
+            took = await until(lambda: _is_whole(station))
+            assert took < WHOLE_WITHIN
+            await producer.send([counter(station)], 10)
+            proxy.down()
+            await site.rest()
+        proxy.heal()
+    assert producer.unavailable == 0
+    assert [record for record in caplog.records if record.levelno == logging.WARNING and "Redis" in record.message]
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def _is_whole(station: Station) -> bool:
+    await station.breakers.admit("app_1/another")
+    return not station.breakers.degraded
+
+
+@pytest.mark.parametrize("fault", ["silent", "slow"])
+async def test_r2_redis_does_not_answer(site: Site, proxy: Proxy, url: str, fault: str) -> None:
+    """A Redis that is silent or slow costs no message and, after a second, little of the speed."""
+    site.redis = url
+    await site.endpoints({"ep_1": Ok()}, cap=8)
+    producer = site.producer()
+    async with site.station() as station, working(station.worker):
+        await _pace(site, station, producer)
+        before = await _pace(site, station, producer)
+        if fault == "silent":
+            proxy.timeout()
+        else:
+            proxy.latency(0.2)
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            await _pace(site, station, producer)
+        after = await _pace(site, station, producer)
+        proxy.heal()
+    print(f"{before:.0f} messages a second before, {after:.0f} with Redis {fault}")  # noqa: T201
+    assert producer.unavailable == 0
+    assert after >= 0.8 * before * 0.75, "a quarter for the noise of a short run"
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def _pace(site: Site, station: Station, producer: Producer) -> float:
+    """Messages a second, accepted and sent."""
+    began = time.monotonic()
+    await producer.send([counter(station)], site.sizes.messages)
+    await site.rest()
+    return site.sizes.messages / (time.monotonic() - began)
