@@ -13,6 +13,7 @@ from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.queries import SQL
 
 _IDLE_ROUNDS = 5
+_FEW_TYPES = 4
 
 Key = tuple[str, str]
 Asked = tuple[int, NewMessage]
@@ -41,7 +42,7 @@ class _Batch:
 
     async def round(self, waiting: Sequence[Asked]) -> None:
         """Store what can be stored; a key stands for one message in a round, the others find it taken."""
-        routes = await self._db.fetch(SQL["accept_routes"], list({message.app_id for _, message in waiting}))
+        routes = await self._db.fetch(SQL["accept_routes"], *_kinds(message for _, message in waiting))
         known = {row["app_id"] for row in routes}
         for n, message in waiting:
             if message.app_id not in known:
@@ -114,18 +115,27 @@ class _Batch:
         return {(row["app_id"], row["key"]): row for row in rows}
 
 
+def _kinds(messages: Iterable[NewMessage]) -> tuple[list[str], list[str | None]]:
+    """Applications, and the types of their messages; of many types all endpoints are asked for, that is cheaper."""
+    types: dict[str, set[str]] = defaultdict(set)
+    for message in messages:
+        types[message.app_id].add(message.event_type)
+    return list(types), [_array_text(each) if len(each) <= _FEW_TYPES else None for each in types.values()]
+
+
 def _fan_out(routes: Sequence[Any], asked: Sequence[Asked]) -> FanOut:
-    """The endpoints of each message. Matched here and not by a join, which Postgres does pair by pair."""
-    by_app: dict[str, list[Any]] = defaultdict(list)
-    for row in routes:
-        if row["endpoint_id"] is not None:
-            by_app[row["app_id"]].append((row["endpoint_id"], row["event_types"], row["channels"]))
+    """The endpoints of each message: those that want its type and one of its channels."""
+    wanting: dict[tuple[str, str | None], list[tuple[str, list[str] | None]]] = defaultdict(list)
+    for app_id, _, endpoint_id, event_types, channels in routes:
+        if endpoint_id is not None:
+            for event_type in (None,) if event_types is None else set(event_types):
+                wanting[app_id, event_type].append((endpoint_id, channels))
     return {
         n: [
             endpoint_id
-            for endpoint_id, event_types, channels in by_app[message.app_id]
-            if (event_types is None or message.event_type in event_types)
-            and (channels is None or not set(message.channels).isdisjoint(channels))
+            for event_type in (None, message.event_type)
+            for endpoint_id, channels in wanting[message.app_id, event_type]
+            if channels is None or not set(message.channels).isdisjoint(channels)
         ]
         for n, message in asked
     }
@@ -166,7 +176,7 @@ def _arrays(asked: Sequence[Asked]) -> tuple[list[Any], ...]:
     )
 
 
-def _array_text(texts: Sequence[str]) -> str:
+def _array_text(texts: Iterable[str]) -> str:
     """An array as Postgres writes it: arrays of different lengths do not fit into one array."""
     quoted = ('"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts)
     return "{" + ",".join(quoted) + "}"
