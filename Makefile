@@ -11,7 +11,7 @@ TOO_OLD := Hookfuse needs Python 3.11 or newer. Name one, as in: make test PYTHO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check fmt bench docs
+.PHONY: help run test check fmt bench ordeal docs
 
 help:
 	@echo 'Usage: make WORD [ARGS="..."]'
@@ -38,6 +38,9 @@ fmt: $(DEV) ## Format the code and mend what can be mended
 
 bench: $(BENCH) ## Run the benchmarks; ARGS choose and tune them
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+ordeal: $(DEV) ## Run the faults of delivery in their long form; ARGS choose, as in ARGS="F1 G1 --minutes 30"
+	@$(BIN)/python -m tests.faults.long $(ARGS)
 
 docs: $(DEV) ## Check the documentation by running its examples
 	@$(BIN)/python -m pytest tests/public/test_docs.py $(ARGS)

@@ -74,7 +74,7 @@ class Settler:
                     await self._write(partial(self._settle, settlements))
                 if deferrals:
                     await self._write(partial(self._store.defer, deferrals))
-                self._written([each.claim for each in (*settlements, *deferrals)])
+                self._written([*(each.claim for each in settlements), *(each.claim for each in deferrals)])
         finally:
             self._journey = None
             self._idle.set()

@@ -127,7 +127,8 @@ class Client:
         if self.broken:
             raise ConnectionError("the station is gone")
         number = next(self._numbers)
-        self._waiting[number] = answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
         self._writer.write(json.dumps({"n": number, "key": key, "payload": payload}).encode() + b"\n")
         return await answer
 

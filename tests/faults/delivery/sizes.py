@@ -22,12 +22,16 @@ class Sizes:
     lease: float = 1.6
     grace: float = 1.0
     kills: int = 2
-    crowd: int = 200
+    crowd: int = 120
     """Endpoints, where it takes many."""
     heap: int = 5_000
     """Deliveries, where it takes many."""
     locked: float = 6.0
     """How long a table stays locked."""
+    noise: float = 0.25
+    """What a busy machine may add to a latency; still far from the deadline, which held-up messages would wait for."""
+    steady: bool = False
+    """Whether runs are long enough to compare their speeds on a machine that does other things too."""
 
 
 SHORT = Sizes()
@@ -45,6 +49,8 @@ LONG = Sizes(
     crowd=4_000,
     heap=1_000_000,
     locked=30.0,
+    noise=0.02,
+    steady=True,
 )
 
 

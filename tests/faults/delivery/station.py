@@ -30,6 +30,7 @@ from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.delivery.worker import WorkerSettings
 from hookfuse.errors import StoreError
+from hookfuse.transport import Limits
 from tests.faults.delivery.points import arm, reach
 
 APP = "app_1"
@@ -56,6 +57,7 @@ class Orders:
             redis=self.redis,
             networks=Networks(allowed=("127.0.0.0/8",)),
             worker=WorkerSettings(**self.worker),
+            limits=Limits(idle_seconds=1.0),
         )
 
     def text(self) -> str:
@@ -123,7 +125,7 @@ async def run(orders: Orders) -> None:
     ended = asyncio.Event()
     async with Station(orders.settings(), on_lost=events.lost, on_suspect=events.suspect) as station:
         ends: list[Callable[[], None]] = [ended.set]
-        tasks = [asyncio.create_task(ended.wait())]
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(ended.wait())]
         if orders.works:
             tasks.append(asyncio.create_task(station.worker.run()))
             ends.append(station.worker.stop)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import resource
-import time
 from collections import Counter
 from itertools import pairwise
 
@@ -13,9 +11,10 @@ import pytest
 from hookfuse import Policy, State, Streak, Transition
 from hookfuse.app.station import Station
 from hookfuse.core.delivery import Chosen, DeliveryState
-from hookfuse.delivery.replay import retry_chosen
+from hookfuse.delivery.replay import Progress, retry_chosen
 from hookfuse.testing.receivers import Behaviour, Dead, Failing, Hang, Ok, Order, ReceiversProcess, Script
 from tests.faults.delivery.databases import unfinished
+from tests.faults.delivery.latency import WELL, p99, send
 from tests.faults.delivery.site import Site, add_endpoints, until, working
 from tests.faults.delivery.station import APP, new_message
 
@@ -37,51 +36,26 @@ async def test_g1_half_of_them_hang(site: Site) -> None:
     with ReceiversProcess() as hanging:
         urls = hanging.add_all({name: Order(each) for name, each in crowd(site, Ok(), "dead").items()})
         async with site.station(slots=SLOTS, batch=SLOTS) as station, working(station.worker):
-            await site.endpoints_of(station, crowd(site, Ok(), "well"))
+            await site.endpoints_of(station, crowd(site, Ok(), WELL))
             await add_endpoints(station, urls, site.sizes, policy=policy, retry=QUICKLY)
-            await _p99(site, station, "warm")
-            alone = await _p99(site, station, "alone")
+            await send(station, "warm", 4, every=0.25)
+            alone = await p99(site, station, "alone", count=4, every=0.25)
             hanging.add_all({name: Order(Hang()) for name in urls})
             # Each hanging lane sends one request at a time, and once it has failed it is one of the failing ones.
-            await _send(station, "begin", 1)
+            await send(station, "begin", 1, every=0)
             await until(lambda: _all_failing(site, len(urls)), 60)
-            beside = await _p99(site, station, "beside")
+            beside = await p99(site, station, "beside", count=4, every=0.25)
             held = max(hanging.counts[name].in_flight for name in urls)
             in_flight = sum(each.in_flight for each in hanging.counts.values())
     print(f"p99 all healthy {alone * 1000:.1f} ms, half of them hanging {beside * 1000:.1f} ms, held {in_flight}")  # noqa: T201
     assert in_flight <= SLOTS // 10
     assert held <= 1
-    assert beside <= alone * 1.2 + 0.1
+    assert beside <= alone * 1.2 + site.sizes.noise
 
 
 async def _all_failing(site: Site, count: int) -> bool:
     rows = await site.database.rows("SELECT count(*) FROM {schema}lanes WHERE endpoint_id LIKE 'dead%' AND failing")
     return int(rows[0][0]) == count
-
-
-async def _send(station: Station, name: str, count: int) -> dict[str, float]:
-    began: dict[str, float] = {}
-    for number in range(count):
-        message = new_message(f"{name}-{number}", f"{name}-{number}".encode())
-        began[message.id] = time.time()
-        await station.acceptor.accept(message)
-        await asyncio.sleep(0.25)
-    return began
-
-
-async def _p99(site: Site, station: Station, name: str) -> float:
-    """From acceptance to arrival at a healthy endpoint."""
-    began = await _send(station, name, 4)
-    names = ", ".join(f"'{id_}'" for id_ in began)
-    left = f"SELECT count(*) FROM {{schema}}deliveries WHERE endpoint_id LIKE 'well%' AND message_id IN ({names})"
-
-    async def all_sent() -> bool:
-        return int((await site.database.rows(f"{left} AND state <> 'sent'"))[0][0]) == 0
-
-    await until(all_sent, 60)
-    receipts = [each for each in site.receipts() if each.webhook_id in began and each.endpoint.startswith("well")]
-    took = sorted(each.arrived_at - began[each.webhook_id] for each in receipts)
-    return took[int(len(took) * 0.99)]
 
 
 async def test_g3_all_open_and_all_recover(site: Site) -> None:
@@ -174,9 +148,10 @@ async def test_g10_replay_of_a_heap(site: Site) -> None:
         chosen = Chosen(APP, states=(DeliveryState.FAILED,))
         assert await station.store.count(chosen) == heap
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        async for progress in retry_chosen(station.store, chosen):
-            seen, changed = progress.seen, progress.changed
+        progress = Progress(0, 0)
+        async for each in retry_chosen(station.store, chosen):
+            progress = each
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        assert (seen, changed) == (heap, heap)
+        assert progress == Progress(heap, heap)
         assert grown < MOST_GROWTH, f"the process grew by {grown} KiB"
         assert await unfinished(site.database) == heap

@@ -35,7 +35,7 @@ async def test_f1_killed_in_mid_send(site: Site) -> None:
     await site.alike(Slow(0.1), cap=site.sizes.slots)
     apis, workers = await site.fleet()
     producer = site.producer()
-    producing = asyncio.create_task(producer.send([each.ask for each in apis], site.sizes.messages))
+    producing = asyncio.create_task(producer.send([each.ask for each in apis], site.sizes.messages // 2))
     allowed, ends = 0, defaultdict[Pair, list[float]](list)
     before = await dump(site.database)
     for _ in range(site.sizes.kills):

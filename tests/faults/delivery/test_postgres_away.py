@@ -26,9 +26,7 @@ BACK_WITHIN = 5.0
 
 
 @pytest.fixture
-def server(tells_time: bool) -> Iterator[Server]:
-    if not tells_time:
-        pytest.skip("the Postgres store does not yet tell the time with its claims")
+def server() -> Iterator[Server]:
     with serving() as made:
         yield made
 

@@ -28,7 +28,7 @@ async def test_f4_asked_to_end_under_load(site: Site, hanging: bool) -> None:
     await site.endpoints({**behaviours, "ep_last": Hang() if hanging else Ok()}, cap=site.sizes.slots)
     apis, workers = await site.fleet(grace=site.sizes.deadline / 2)
     producer = site.producer()
-    await producer.send([each.ask for each in apis], site.sizes.messages)
+    await producer.send([each.ask for each in apis], site.sizes.messages // 2)
     await until(lambda: sum(each.in_flight for each in site.receivers.counts.values()) > 2)
     for worker in workers:
         worker.signal(signal.SIGTERM)
