@@ -119,13 +119,23 @@ class Targets:
             "endpoint_id": endpoint.id,
             "version": endpoint.version,
             "key": endpoint.key,
-            "policy": self._defaults.policy if policy is None else Policy.from_dict(policy),
-            "retry": self._defaults.retry if retry is None else RetrySchedule.from_data(retry),
-            "response": self._response(endpoint),
+            "policy": self._defaults.policy,
+            "retry": self._defaults.retry,
+            "response": self._defaults.response,
             "cap": endpoint.cap,
             "timeout": endpoint.timeout_ms / 1000,
             "flag": endpoint.flag,
         }
+        try:
+            read = {
+                "policy": self._defaults.policy if policy is None else Policy.from_dict(policy),
+                "retry": self._defaults.retry if retry is None else RetrySchedule.from_data(retry),
+                "response": self._response(endpoint),
+            }
+        except (HookfuseError, TypeError, ValueError):
+            # One endpoint's settings must not end the worker of all.
+            return Target(**common, trouble="settings_unreadable")
+        common |= read
         try:
             return Target(
                 **common,

@@ -176,6 +176,19 @@ async def test_a_blocked_destination_is_flagged_and_charges_nobody(post: Post) -
     assert (await post.breakers.inspect("app_1/ep_1")).totals.failed == 0
 
 
+async def test_unreadable_settings_hold_up_nobody(post: Post) -> None:
+    """An endpoint whose stored policy cannot be read is not sent to and spends nothing; the others are served."""
+    await post.endpoint("ep_bad", policy={"trip": "nonsense"})
+    await post.endpoint("ep_well")
+    id_ = await post.bench.send()
+    async with post.working() as worker:
+        await post.until(DeliveryState.SENT, 1)
+        await post.until_quiet(worker)
+    found = await post.bench.delivery(id_, "ep_bad")
+    assert (found.state, found.spent) == (DeliveryState.PENDING, 0)
+    assert len(post.sender.requests) == 1
+
+
 async def test_our_own_fault_charges_nobody(post: Post) -> None:
     """Without file descriptors or network no breaker trips and no attempt is spent."""
     await post.endpoint()
