@@ -239,6 +239,8 @@ class DeliveryStore(Directory, Lanes, Desk, Protocol):
         """Bring the schema up to date and be ready."""
         ...
 
+    async def close(self) -> None: ...
+
 
 class Sender(Protocol):
     """Carries requests to endpoints. What goes wrong there is a value; only misuse raises."""

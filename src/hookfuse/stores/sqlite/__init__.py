@@ -32,8 +32,9 @@ from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
+from hookfuse.stores.kept import Kept, Row
 from hookfuse.stores.sql import migrations
-from hookfuse.stores.sqlite import desk, directory, settle
+from hookfuse.stores.sqlite import breakers, desk, directory, settle
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer
@@ -67,6 +68,8 @@ class SqliteStore:
         try:
             await self._writer.open()
             await self._reader.open()
+            # The lock is ours, so whoever held leases is gone: what it had in hand need not wait for their end.
+            await self._writer.run(settle.end_leases)
         except BaseException:
             await self.close()
             raise
@@ -166,6 +169,15 @@ class SqliteStore:
 
     async def expunge(self, app_id: str, message_id: str) -> bool:
         return await self._write(lambda db, now: desk.expunge(db, app_id, message_id, now))
+
+    async def kept_breakers(self) -> Kept:
+        return await self._read(breakers.read)
+
+    async def keep_breakers(self, rows: Sequence[Row], last: int) -> None:
+        await self._write(lambda db, now: breakers.write(db, rows, last))
+
+    async def forget_breakers(self) -> None:
+        await self._write(breakers.forget)
 
     async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
         result = await self._writer.run(lambda db: job(db, self._now_ms()))
