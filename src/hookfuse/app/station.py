@@ -69,6 +69,8 @@ class Station:
         )
         self.sender = HttpSender(settings.networks, limits=settings.limits, proxy=settings.proxy)
         self.acceptor = Acceptor(self.store)
+        self.egress = EgressWatch(on_suspect)
+        self.shared = settings.redis is not None
         self.worker = Worker(
             self.store,
             self.breakers,
@@ -76,7 +78,7 @@ class Station:
             self.targets,
             settings.worker,
             sign_ed25519=self.curve.sign,
-            egress=EgressWatch(on_suspect),
+            egress=self.egress,
             on_attempt=on_attempt,
             on_lost=on_lost,
         )

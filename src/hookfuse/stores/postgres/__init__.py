@@ -30,6 +30,7 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.stores.postgres import accept, claim, desk, directory, settle, upkeep
 from hookfuse.stores.postgres.bell import Bell
 from hookfuse.stores.postgres.connections import Connections, Duty
@@ -174,6 +175,18 @@ class PostgresStore:
 
     async def expunge(self, app_id: str, message_id: str) -> bool:
         return await self._connections.together(Duty.DESK, lambda db: desk.expunge(db, app_id, message_id))
+
+    async def backlog(self) -> Backlog:
+        return await self._connections.alone(Duty.DESK, upkeep.backlog)
+
+    async def sealed_page(self, after: str, limit: int) -> Sequence[Sealed]:
+        return await self._connections.alone(Duty.DESK, lambda db: upkeep.sealed_page(db, after, limit))
+
+    async def reseal(self, before: Sealed, after: Sealed) -> bool:
+        return await self._connections.alone(Duty.DESK, lambda db: upkeep.reseal(db, before, after))
+
+    async def applied_migrations(self) -> Sequence[Applied]:
+        return await self._connections.alone(Duty.DESK, upkeep.applied_migrations)
 
     async def _notify(self, sender: str) -> None:
         async def notify(db: Any) -> None:

@@ -30,11 +30,12 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
 from hookfuse.stores.kept import Kept, Row
 from hookfuse.stores.sql import migrations
-from hookfuse.stores.sqlite import breakers, desk, directory, settle
+from hookfuse.stores.sqlite import breakers, desk, directory, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer
@@ -178,6 +179,18 @@ class SqliteStore:
 
     async def forget_breakers(self) -> None:
         await self._write(breakers.forget)
+
+    async def backlog(self) -> Backlog:
+        return await self._read(lambda db: upkeep.backlog(db, self._now_ms()))
+
+    async def sealed_page(self, after: str, limit: int) -> Sequence[Sealed]:
+        return await self._read(lambda db: upkeep.sealed_page(db, after, limit))
+
+    async def reseal(self, before: Sealed, after: Sealed) -> bool:
+        return await self._write(lambda db, now: upkeep.reseal(db, before, after))
+
+    async def applied_migrations(self) -> Sequence[Applied]:
+        return await self._read(upkeep.applied_migrations)
 
     async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
         result = await self._writer.run(lambda db: job(db, self._now_ms()))
