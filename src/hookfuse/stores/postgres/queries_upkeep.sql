@@ -6,16 +6,14 @@ waiting AS (
     FROM moment CROSS JOIN hookfuse.deliveries AS d JOIN hookfuse.lanes AS l ON l.endpoint_id = d.endpoint_id
     WHERE d.queue IN (0, 1)
 ),
-lanes AS (
-    SELECT coalesce(sum(in_flight), 0) AS in_flight,
-           least(
-               min(fresh_at) FILTER (WHERE fresh_at <= moment.now AND stop = 0 AND in_flight < width),
-               min(late_at) FILTER (WHERE late_at <= moment.now AND stop = 0 AND in_flight < width),
-               (SELECT min(due_ms) FROM hookfuse.bells, moment WHERE due_ms <= moment.now)
-           ) AS oldest
-    FROM hookfuse.lanes CROSS JOIN moment
+due AS (
+    SELECT min(fresh_at) FILTER (WHERE fresh_ms IS NOT NULL AND fresh_at <= moment.now) AS fresh,
+           min(late_at) FILTER (WHERE late_ms IS NOT NULL AND late_at <= moment.now) AS late
+    FROM hookfuse.lanes CROSS JOIN moment WHERE stop = 0 AND in_flight < width
 )
-SELECT waiting.total, waiting.held, lanes.in_flight, lanes.oldest, moment.now FROM waiting, lanes, moment;
+SELECT waiting.total, waiting.held, (SELECT coalesce(sum(in_flight), 0) FROM hookfuse.lanes WHERE in_flight > 0),
+       least(due.fresh, due.late, (SELECT min(due_ms) FROM hookfuse.bells WHERE due_ms <= moment.now)), moment.now
+FROM waiting, due, moment;
 
 -- name: sealed_page
 SELECT id, secret, headers FROM hookfuse.endpoints WHERE id > $1 ORDER BY id LIMIT $2;
