@@ -65,6 +65,7 @@ class Targets:
         self._sealer = sealer
         self._networks = networks or Networks()
         self._defaults = defaults or Defaults()
+        self._policy = self._defaults.policy
         self._known: dict[str, Target] = {}
         self._by_key: dict[str, set[str]] = {}
 
@@ -88,14 +89,17 @@ class Targets:
             if (known := self._known.get(claim.endpoint_id)) is None or known.version < claim.version
         }
         if missing:
-            await self._read(list(missing))
+            await self.read(list(missing))
         return self._known
 
-    async def _read(self, ids: list[str]) -> None:
+    async def read(self, ids: list[str]) -> None:
+        """Know these endpoints as they are stored now."""
         if len(self._known) + len(ids) > _MOST_KEPT:
             self._known.clear()
             self._by_key.clear()
         endpoints = await self._directory.endpoints(ids)
+        preset = await self._directory.default_policy()
+        self._policy = self._defaults.policy if preset is None else Policy.from_dict(preset)
         applications: dict[str, Application | None] = {}
         for endpoint in endpoints:
             if endpoint.app_id not in applications:
@@ -119,7 +123,7 @@ class Targets:
             "endpoint_id": endpoint.id,
             "version": endpoint.version,
             "key": endpoint.key,
-            "policy": self._defaults.policy if policy is None else Policy.from_dict(policy),
+            "policy": self._policy if policy is None else Policy.from_dict(policy),
             "retry": self._defaults.retry if retry is None else RetrySchedule.from_data(retry),
             "response": self._response(endpoint),
             "cap": endpoint.cap,

@@ -36,11 +36,12 @@ from hookfuse.stores.postgres.bell import Bell
 from hookfuse.stores.postgres.connections import Connections, Duty
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.schema import migrate
+from hookfuse.stores.postgres.serving import Serving
 
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore:
+class PostgresStore(Serving):
     """A delivery store in the schema `hookfuse` of the database at `url`. It belongs to the event loop that opens it.
 
     `pool_size` is how many connections there may be for each of accepting, delivering and looking. `pooled` says that
@@ -187,6 +188,9 @@ class PostgresStore:
 
     async def applied_migrations(self) -> Sequence[Applied]:
         return await self._connections.alone(Duty.DESK, upkeep.applied_migrations)
+
+    def _ring(self) -> None:
+        self._bell.ring()
 
     async def _notify(self, sender: str) -> None:
         async def notify(db: Any) -> None:

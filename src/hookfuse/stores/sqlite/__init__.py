@@ -39,6 +39,7 @@ from hookfuse.stores.sqlite import breakers, desk, directory, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer
+from hookfuse.stores.sqlite.serving import Serving
 
 __all__ = ["SqliteStore"]
 
@@ -52,7 +53,7 @@ class _MachineClock:
         return time.time()
 
 
-class SqliteStore:
+class SqliteStore(Serving):
     """A delivery store in the file `path`. It belongs to the event loop that opens it."""
 
     def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
