@@ -8,7 +8,7 @@ say is the same in each of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -24,6 +24,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from hookfuse.app.processes import SHARED_FILES
 from hookfuse.core.delivery import Claim
 from hookfuse.core.outcome import Kind
 from hookfuse.core.response import Step
@@ -31,7 +32,6 @@ from hookfuse.core.state import Order, State, Transition
 from hookfuse.core.upkeep import Backlog
 from hookfuse.delivery.courier import Attempted
 
-SHARED_FILES = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -92,7 +92,7 @@ class Metrics:
         else:
             self._ends[verdict.step].inc()
 
-    def lost(self, claims: list[Claim]) -> None:
+    def lost(self, claims: Sequence[Claim]) -> None:
         self._lost.inc(len(claims))
 
     def changed(self, made: Transition) -> None:

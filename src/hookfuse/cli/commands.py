@@ -12,8 +12,10 @@ from rich.text import Text
 
 from hookfuse.app.fleet import Fleet, NothingStored
 from hookfuse.breakers import Breakers
+from hookfuse.cli import running
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.orders import give_order
+from hookfuse.cli.receiving import listen
 from hookfuse.cli.records import breaker_record
 from hookfuse.cli.showing import is_known, print_breaker, unknown
 from hookfuse.cli.speaking import console, errors_in_one_sentence, refuse, say, say_json
@@ -28,8 +30,8 @@ _DECIDE = "Decide"
 
 app = typer.Typer(
     name="hookfuse",
-    help="Circuit breakers by key: see what is broken, and have the last word.",
-    epilog="Begin with: hookfuse breakers list --redis redis://localhost:6379/0",
+    help="Webhook delivery, with a circuit breaker for every endpoint.",
+    epilog="Begin with: hookfuse serve. Breakers of your own workers: hookfuse breakers list --redis redis://localhost",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,6 +42,8 @@ breakers = typer.Typer(
     epilog="HOOKFUSE_REDIS_URL saves typing --redis, and keeps a password out of the list of processes.",
     no_args_is_help=True,
 )
+running.register(app)
+app.command(rich_help_panel="Try")(listen)
 app.add_typer(breakers, name="breakers")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The breaker's key.", show_default=False)]

@@ -24,8 +24,10 @@ from hookfuse.errors import InvalidField, InvalidInput
 
 PREFIX = "HOOKFUSE_"
 FILE = f"{PREFIX}CONFIG"
-ELSEWHERE = frozenset({FILE, f"{PREFIX}URL", f"{PREFIX}API_KEY"})
-"""Variables that begin like settings and are read by others: the command line's client, and this module."""
+URL = f"{PREFIX}URL"
+API_KEY = f"{PREFIX}API_KEY"
+ELSEWHERE = frozenset({FILE, URL, API_KEY})
+"""Variables that begin like settings and are none: where the file is, and what the command line calls the API with."""
 
 _TESTS = f"{PREFIX}TEST_"
 
