@@ -18,6 +18,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -58,6 +59,8 @@ class Metrics:
     """Counts what happens in this process."""
 
     def __init__(self) -> None:
+        # When a counter began is of no use, and would double the page.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         several = SHARED_FILES in os.environ
         own = CollectorRegistry() if several else self._registry

@@ -21,11 +21,7 @@ def station_settings(settings: Settings, own: tuple[str, int] | None = None) -> 
         database=settings.database_url,
         key_file=settings.key_file,
         redis=settings.redis_url,
-        networks=Networks(
-            allowed=settings.allowed_networks,
-            forbidden=settings.forbidden_networks,
-            own=() if own is None or parse_address(own[0]) is None else (own,),
-        ),
+        networks=networks_of(settings, own),
         worker=WorkerSettings(
             slots=settings.worker_slots,
             batch=settings.worker_batch,
@@ -36,6 +32,14 @@ def station_settings(settings: Settings, own: tuple[str, int] | None = None) -> 
         defaults=Defaults(policy=settings.policy, retry=settings.retry_delays),
         proxy=None if settings.proxy_url is None else Proxy.parse(settings.proxy_url),
         pooled=settings.database_pooled,
+    )
+
+
+def networks_of(settings: Settings, own: tuple[str, int] | None = None) -> Networks:
+    return Networks(
+        allowed=settings.allowed_networks,
+        forbidden=settings.forbidden_networks,
+        own=() if own is None or parse_address(own[0]) is None else (own,),
     )
 
 

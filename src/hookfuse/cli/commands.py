@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hookfuse.app.fleet import Fleet, NothingStored
 from hookfuse.breakers import Breakers
-from hookfuse.cli import running
+from hookfuse.cli import running, upkeep
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.orders import give_order
 from hookfuse.cli.receiving import listen
@@ -43,6 +43,7 @@ breakers = typer.Typer(
     no_args_is_help=True,
 )
 running.register(app)
+upkeep.register(app)
 app.command(rich_help_panel="Try")(listen)
 app.add_typer(breakers, name="breakers")
 

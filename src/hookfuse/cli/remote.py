@@ -20,9 +20,10 @@ _PAGE = 100
 class RemoteError(HookfuseError):
     """The service refused, failed or cannot be reached. The message says which, in its words."""
 
-    def __init__(self, sentence: str, status: int | None = None) -> None:
+    def __init__(self, sentence: str, status: int | None = None, body: object = None) -> None:
         super().__init__(sentence)
         self.status = status
+        self.body = body
 
 
 class Remote:
@@ -90,9 +91,15 @@ class Remote:
             raise RemoteError(
                 f"The service at {self.place} cannot be reached: {why}. Its address is in {URL}."
             ) from error
+        try:
+            read = json.loads(content) if content else None
+        except ValueError:
+            raise RemoteError(
+                f"What answers at {self.place} is not Hookfuse ({answer.status}).", answer.status
+            ) from None
         if answer.status >= 400:
-            raise RemoteError(_sentence(answer.status, content), answer.status)
-        return json.loads(content) if content else None
+            raise RemoteError(_sentence(answer.status, read), answer.status, read)
+        return read
 
 
 def path(*parts: str) -> str:
@@ -100,13 +107,11 @@ def path(*parts: str) -> str:
     return "/api/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _sentence(status: int, content: bytes) -> str:
+def _sentence(status: int, problem: Any) -> str:
     """What a problem+json says."""
-    try:
-        problem = json.loads(content)
-        detail = problem["detail"]
-    except (ValueError, KeyError, TypeError):
+    if not isinstance(problem, dict) or "detail" not in problem:
         return f"The service answered {status}."
+    detail = problem["detail"]
     if isinstance(detail, list):
         said = "; ".join(f"{'.'.join(map(str, each.get('loc', ())))}: {each.get('msg', '')}" for each in detail)
     else:

@@ -23,6 +23,7 @@ from hookfuse.transport import Proxy
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.IGNORECASE)
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _POSTGRES = ("postgresql", "postgres")
+_DEFAULT = "default"
 _REDIS = ("redis", "rediss", "unix")
 
 
@@ -145,13 +146,17 @@ def networks(value: object) -> tuple[str, ...]:
 def policy(value: object) -> Policy:
     """A profile by its name, with or without numbers of its own, or a policy as data."""
     try:
+        if value == _DEFAULT:
+            return Policy()
         if isinstance(value, str) and value in profiles.__all__:
             made: Policy = getattr(profiles, value)()
             return made
         return Policy.from_dict(json.loads(value) if isinstance(value, str) else value)  # type: ignore[arg-type]
     except (InvalidInput, ValueError, TypeError) as error:
         why = f": {error}" if isinstance(error, InvalidInput) else ""
-        raise Unfit(f"be one of {', '.join(profiles.__all__)}, or a policy as JSON{why.rstrip('.')}") from None
+        raise Unfit(
+            f"be {_DEFAULT}, one of the profiles {', '.join(profiles.__all__)}, or a policy as JSON{why.rstrip('.')}"
+        ) from None
 
 
 def retry_delays(value: object) -> RetrySchedule:
@@ -171,6 +176,8 @@ def without_password(url: str) -> str:
         place = parts.netloc.rpartition("@")[2]
     except ValueError:
         return "(hidden)"
+    if parts.scheme == "sqlite":
+        return url
     netloc = f"{user}:***@{place}" if password is not None else f"{user}@{place}" if user else place
     query = urlencode([(name, "***" if "pass" in name else kept) for name, kept in parse_qsl(parts.query)], safe="*/")
     return urlunsplit(parts._replace(netloc=netloc, query=query))
@@ -179,6 +186,8 @@ def without_password(url: str) -> str:
 def text_of(value: Any) -> str:
     """A value in the form in which it would be given."""
     if isinstance(value, Policy):
+        if value == Policy():
+            return _DEFAULT
         return next((name for name in profiles.__all__ if getattr(profiles, name)() == value), value.to_json())
     if isinstance(value, RetrySchedule):
         return ",".join(f"{delay:g}" for delay in value.delays)
