@@ -63,7 +63,7 @@ class Station:
         self.curve = CurveEd25519()
         self.targets = Targets(self.store, self.sealer, networks=settings.networks, defaults=settings.defaults)
         self.breakers = AsyncBreakers(
-            self.kept or _breaker_store(settings.redis),
+            _breaker_store(settings.redis) if self.kept is None else self.kept,
             policy=settings.defaults.policy,
             policy_for=self.targets.policy_for,
         )
