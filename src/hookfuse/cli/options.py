@@ -24,6 +24,11 @@ Host = Annotated[
 Port = Annotated[
     int | None, typer.Option("--port", help="The port to listen on; else HOOKFUSE_PORT.", show_default=False)
 ]
+App = Annotated[str, typer.Argument(metavar="APP", help="The application's id or uid.", show_default=False)]
+EndpointId = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint's id or uid.", show_default=False)]
+OfApp = Annotated[str, typer.Option("--app", help="The application's id or uid.", show_default=False)]
+OfEndpoint = Annotated[str, typer.Option("--endpoint", help="The endpoint's id or uid.", show_default=False)]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
 
 
 def load_settings(config: Path | None = None, **typed: object) -> Loaded:

@@ -58,8 +58,14 @@ class Remote:
         given = {name: value for name, value in query.items() if value is not None}
         return self.ask("GET", f"{path}?{urlencode(given, doseq=True)}" if given else path)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None, **headers: str) -> Any:
-        return self.ask("POST", path, body or {}, headers)
+    def post(self, path: str, body: Mapping[str, Any] | bytes | None = None, **headers: str) -> Any:
+        return self.ask("POST", path, {} if body is None else body, headers)
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self.ask("PUT", path, body)
+
+    def delete(self, path: str) -> None:
+        self.ask("DELETE", path)
 
     def pages(self, path: str, limit: int | None = None, **query: object) -> Iterator[dict[str, Any]]:
         """Everything of a list, page by page, up to `limit`."""
@@ -74,12 +80,16 @@ class Remote:
                 return
 
     def ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
-        sent = dict(self._headers) | dict(headers or {})
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
+        """Bytes are sent as they are: someone's own JSON."""
+        sent = dict(self._headers) | {name.replace("_", "-"): value for name, value in (headers or {}).items()}
+        data = json.dumps(body).encode() if isinstance(body, Mapping) else body
+        if data is not None:
             sent["content-type"] = "application/json"
         try:
             self._connection.request(method, f"{self._base}{path}", data, sent)
