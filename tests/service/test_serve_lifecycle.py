@@ -68,50 +68,50 @@ def test_port_is_taken(env: dict[str, str], log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_drains(env: dict[str, str], log: Path, receivers: ReceiversProcess, number: int) -> None:
+def test_drains(env: dict[str, str], log: Path, outside: ReceiversProcess, number: int) -> None:
     """Asked to stop, it lets the request in flight end, writes it down, begins no other, and exits with 0."""
-    seed(env, {"ep_1": receivers.add("ep_1", Slow(1.0))}, cap=1)
+    seed(env, {"ep_1": outside.add("ep_1", Slow(1.0))}, cap=1)
     send(env, 3)
     with serving(env, log=log) as served:
-        until(lambda: receivers.counts["ep_1"].in_flight == 1)
+        until(lambda: outside.counts["ep_1"].in_flight == 1)
         assert served.stop(number) == 0
         assert "Traceback" not in served.log
     states = [each.state for each in deliveries(env)]
     assert states.count(DeliveryState.SENT) == 1
     assert states.count(DeliveryState.PENDING) == 2
-    assert receivers.counts["ep_1"].requests == 1
+    assert outside.counts["ep_1"].requests == 1
 
 
-def test_asked_twice_it_ends_at_once(env: dict[str, str], log: Path, receivers: ReceiversProcess) -> None:
+def test_asked_twice_it_ends_at_once(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
     """A second Ctrl-C does not wait for what is in flight."""
-    seed(env, {"ep_1": receivers.add("ep_1", Slow(10.0))})
+    seed(env, {"ep_1": outside.add("ep_1", Slow(10.0))})
     send(env, 1)
     with serving(env, log=log) as served:
-        until(lambda: receivers.counts["ep_1"].in_flight == 1)
+        until(lambda: outside.counts["ep_1"].in_flight == 1)
         served.process.send_signal(signal.SIGINT)
         until(served.stopping)
         assert served.process.poll() is None
         assert served.stop(signal.SIGINT) == 130
 
 
-def test_killed_in_mid_request(env: dict[str, str], log: Path, receivers: ReceiversProcess) -> None:
+def test_killed_in_mid_request(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
     """What a killed process had in hand is sent again after a restart, without waiting for its lease to end."""
-    seed(env, {"ep_1": receivers.add("ep_1", Slow(30.0))})
+    seed(env, {"ep_1": outside.add("ep_1", Slow(30.0))})
     (id_,) = send(env, 1)
     with serving(env, log=log) as served:
-        until(lambda: receivers.counts["ep_1"].in_flight == 1)
+        until(lambda: outside.counts["ep_1"].in_flight == 1)
         served.stop(signal.SIGKILL)
-    receivers.change("ep_1", Ok())
+    outside.change("ep_1", Ok())
     with serving(env, log=log) as served:
         until(lambda: served.metric('hookfuse_deliveries_total{state="sent"}') == 1)
         served.stop()
     assert [(each.message_id, each.state) for each in deliveries(env)] == [(id_, DeliveryState.SENT)]
 
 
-def test_breakers_survive_a_kill(env: dict[str, str], log: Path, receivers: ReceiversProcess) -> None:
+def test_breakers_survive_a_kill(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
     """An open breaker is still open after kill -9 and a restart: same probe_at, generation not lower, no request."""
     env = {**env, "HOOKFUSE_POLICY": json.dumps({"trip": [{"rule": "streak", "n": 2}], "cool_off": 3600})}
-    seed(env, {"ep_1": receivers.add("ep_1", Failing(500))}, cap=1)
+    seed(env, {"ep_1": outside.add("ep_1", Failing(500))}, cap=1)
     send(env, 3)
 
     async def give_orders(station: Station) -> None:
@@ -124,14 +124,14 @@ def test_breakers_survive_a_kill(env: dict[str, str], log: Path, receivers: Rece
         until(lambda: served.metric('hookfuse_attempts_total{outcome="failure"}') == 2)
         served.stop(signal.SIGKILL)
     before = within(env, look)
-    tried = receivers.counts["ep_1"].requests
+    tried = outside.counts["ep_1"].requests
     assert tried == 2
     with serving(env, log=log) as served:
         assert served.metric('hookfuse_breakers{state="open"}') == 1
         until(lambda: served.metric("hookfuse_deliveries_waiting") == 3)
         served.stop(signal.SIGKILL)
     after = within(env, look)
-    assert receivers.counts["ep_1"].requests == tried
+    assert outside.counts["ep_1"].requests == tried
     assert after["app_1/ep_1"].state is State.OPEN
     assert after["app_1/ep_1"].probe_at == before["app_1/ep_1"].probe_at
     assert after["app_1/ep_1"].generation >= before["app_1/ep_1"].generation
@@ -144,9 +144,9 @@ async def look(station: Station) -> dict[str, Snapshot]:
     return {seen.key: seen async for seen in station.breakers.unhealthy()}
 
 
-def test_wrong_master_key(env: dict[str, str], receivers: ReceiversProcess) -> None:
+def test_wrong_master_key(env: dict[str, str], outside: ReceiversProcess) -> None:
     """With another master key than the one that sealed its secrets it does not start, and says what to do."""
-    seed(env, {"ep_1": receivers.add("ep_1", Ok())})
+    seed(env, {"ep_1": outside.add("ep_1", Ok())})
     (Path(env["HOOKFUSE_DATA_DIR"]) / "master.key").unlink()
     refused = hookfuse("serve", env=env)
     assert refused.returncode == 1

@@ -38,9 +38,9 @@ def test_health(env: dict[str, str], log: Path) -> None:
     assert "cannot be reached" in hookfuse("status", env=asked).stderr
 
 
-def test_metrics_and_logs(env: dict[str, str], log: Path, receivers: ReceiversProcess) -> None:
+def test_metrics_and_logs(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
     """Each attempt is one JSON line with all its fields and is counted; no name of ours is undocumented."""
-    seed(env, {"ep_1": receivers.add("ep_1", Ok()), "ep_2": receivers.add("ep_2", Failing(503))})
+    seed(env, {"ep_1": outside.add("ep_1", Ok()), "ep_2": outside.add("ep_2", Failing(503))})
     (id_,) = send(env, 1)
     with serving(env, log=log) as served:
         until(lambda: served.metric("hookfuse_attempt_seconds_count") == 2)
@@ -123,9 +123,9 @@ def test_migrate(env: dict[str, str], log: Path) -> None:
         assert hookfuse("migrate", env=env).returncode == 1
 
 
-def test_reseal(env: dict[str, str], log: Path, receivers: ReceiversProcess) -> None:
+def test_reseal(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
     """With a new master key above the old one, every secret is sealed anew; then the old key can go."""
-    seed(env, {f"ep_{number}": receivers.add(f"ep_{number}", Ok()) for number in range(3)})
+    seed(env, {f"ep_{number}": outside.add(f"ep_{number}", Ok()) for number in range(3)})
     file = Path(env["HOOKFUSE_DATA_DIR"]) / "master.key"
     old = file.read_text()
     before = within(env, sealed)

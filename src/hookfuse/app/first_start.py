@@ -6,17 +6,13 @@ The database says whether it is the first: whoever finds no key in it makes one,
 from __future__ import annotations
 
 import os
-import secrets
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from hookfuse.app.parts import station_settings
 from hookfuse.app.station import Station
+from hookfuse.app.web import first_admin_key
 from hookfuse.config import Settings
-from hookfuse.core.access import RANDOM_BYTES, ApiKey, Role, hash_key, make_key_text
-from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
-from hookfuse.core.paging import Span
 from hookfuse.errors import BadKeyFile, InvalidInput, UnknownKey
 
 _ONLY_OWNER = 0o700
@@ -60,16 +56,6 @@ async def check_master_key(station: Station, settings: Settings) -> None:
                     f"The database holds secrets that were not sealed with the key in {settings.key_file}. Copy the "
                     "key file from where the database was first used, or name it in HOOKFUSE_KEY_FILE."
                 ) from error
-
-
-async def first_admin_key(station: Station) -> str | None:
-    """The text of a new admin key if there is no key yet; it is stored nowhere and cannot be shown again."""
-    if await station.store.keys_page(None, Span(limit=1)):
-        return None
-    text = make_key_text(Role.ADMIN, secrets.token_bytes(RANDOM_BYTES))
-    id_ = make_id(IdKind.KEY, int(time.time() * 1000), os.urandom(ENTROPY_BYTES))
-    await station.store.add_key(ApiKey(id_, Role.ADMIN, "first admin key", hash_key(text)))
-    return text
 
 
 async def prepare(settings: Settings) -> str | None:

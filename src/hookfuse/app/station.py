@@ -57,6 +57,7 @@ class Station:
         on_lost: Callable[[Sequence[Claim]], None] = lambda claims: None,
         on_suspect: Callable[[bool], None] = lambda suspect: None,
     ) -> None:
+        self.settings = settings
         self.store = open_store(settings.database, pooled=settings.pooled)
         self.kept = _kept_breakers(self.store, settings.redis)
         self.sealer = AesGcmSealer(read_or_make_key(settings.key_file))

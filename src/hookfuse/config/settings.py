@@ -78,7 +78,12 @@ class Settings:
     retry_delays: RetrySchedule = _setting(
         readers.retry_delays, RetrySchedule(), "Seconds between the attempts of a delivery, with commas between."
     )
-    payload_limit: int = _setting(readers.whole(1, 16 << 20), 256 << 10, "The most bytes that a message may carry.")
+    body_limit: int = _setting(
+        readers.whole(1024, 16 << 20), 256 << 10, "The most bytes that a request to the API may carry."
+    )
+    rate_limit: int | None = _setting(
+        readers.whole(1, 1_000_000), None, "The most requests a second of one API key in one process."
+    )
     worker_slots: int = _setting(readers.whole(1, 100_000), 1024, "Requests that one process has in flight at most.")
     worker_batch: int = _setting(readers.whole(1, 10_000), 256, "Deliveries that are claimed at once at most.")
     worker_lease: float = _setting(

@@ -25,7 +25,7 @@ class AuditEntry:
 class TaskKind(StrEnum):
     RECOVER = "endpoint.recover"
     REPLAY = "endpoint.replay"
-    BULK_RETRY = "delivery.retry"
+    BULK_RETRY = "endpoint.bulk-replay"
     BULK_CANCEL = "delivery.cancel"
 
 

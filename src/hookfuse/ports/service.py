@@ -44,6 +44,10 @@ class Pages(Protocol):
         """By message (`Mark.id`), then by endpoint (`Mark.part`)."""
         ...
 
+    async def destinations_page(self, message_id: str, span: Span) -> Sequence[Delivery]:
+        """The deliveries of a message, by endpoint."""
+        ...
+
     async def attempt(self, message_id: str, attempt_id: str) -> Attempt | None: ...
 
     async def payloads(self, message_ids: Sequence[str]) -> Mapping[str, bytes]:

@@ -88,6 +88,10 @@ async def attempted(
     return [(Attempt(**{name: row[name] for name in _ATTEMPT}), _delivery(row)) for row in found]
 
 
+async def destinations(db: Connection, message_id: str, span: Span) -> list[Delivery]:
+    return [_delivery(row) for row in await by_id(db, "destinations_page", span, message_id)]
+
+
 async def attempt(db: Connection, message_id: str, attempt_id: str) -> Attempt | None:
     row = await db.fetchrow(SQL["attempt"], message_id, attempt_id)
     return None if row is None else Attempt(**row)

@@ -96,6 +96,12 @@ ORDER BY a.at_ms ASC, a.id ASC LIMIT $5;
 SELECT id, message_id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, response, detail, manual
 FROM hookfuse.attempts WHERE message_id = $1 AND id = $2;
 
+-- name: destinations_page, both ways
+SELECT message_id, endpoint_id, app_id, state, attempts, spent, deaths, due_ms, reason, created_ms, ended_ms
+FROM hookfuse.deliveries
+WHERE message_id = $4 AND endpoint_id > $1 AND endpoint_id < $2
+ORDER BY endpoint_id ASC LIMIT $3;
+
 -- name: open_deliveries_page, both ways
 -- What waits, lane by lane: the index of the queues alone says which come first.
 SELECT d.message_id, d.endpoint_id, d.app_id, d.state, d.attempts, d.spent, d.deaths, d.due_ms, d.reason, d.created_ms,

@@ -44,6 +44,9 @@ class Serving:
     async def deliveries_page(self, chosen: Chosen, span: Span) -> Sequence[Delivery]:
         return await self._alone(lambda db: lists.deliveries(db, chosen, span))
 
+    async def destinations_page(self, message_id: str, span: Span) -> Sequence[Delivery]:
+        return await self._alone(lambda db: lists.destinations(db, message_id, span))
+
     async def attempt(self, message_id: str, attempt_id: str) -> Attempt | None:
         return await self._alone(lambda db: lists.attempt(db, message_id, attempt_id))
 

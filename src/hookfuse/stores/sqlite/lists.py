@@ -90,6 +90,10 @@ def attempted(
     return page(db, "attempted_page", span, rows.attempted, **values)
 
 
+def destinations(db: apsw.Connection, message_id: str, span: Span) -> list[Delivery]:
+    return page(db, "destinations_page", span, rows.delivery, message=message_id)
+
+
 def attempt(db: apsw.Connection, message_id: str, attempt_id: str) -> Attempt | None:
     row = db.execute(SQL["attempt"], {"message": message_id, "id": attempt_id}).fetchone()
     return None if row is None else rows.attempt(row)

@@ -104,6 +104,12 @@ ORDER BY a.at_ms ASC, a.id ASC LIMIT :limit;
 SELECT id, message_id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, response, detail, manual
 FROM attempts WHERE message_id = :message AND id = :id;
 
+-- name: destinations_page, both ways
+SELECT message_id, endpoint_id, app_id, state, attempts, spent, deaths, due_ms, reason, created_ms, ended_ms
+FROM deliveries
+WHERE message_id = :message AND endpoint_id > :after_id AND endpoint_id < :before_id
+ORDER BY endpoint_id ASC LIMIT :limit;
+
 -- name: open_deliveries_page, both ways
 -- What waits, lane by lane: the index of the queues alone says which come first.
 SELECT d.message_id, d.endpoint_id, d.app_id, d.state, d.attempts, d.spent, d.deaths, d.due_ms, d.reason, d.created_ms,

@@ -12,7 +12,7 @@ from hookfuse.core.delivery import Attempt, Delivery, DeliveryState
 from hookfuse.core.message import Message
 from hookfuse.core.record import AuditEntry, Task, TaskKind, TaskStatus
 
-_ATTEMPT_FIELDS = len(fields(Attempt))
+_ATTEMPT = tuple(each.name for each in fields(Attempt))
 
 
 def message(row: Any) -> Message:
@@ -21,7 +21,8 @@ def message(row: Any) -> Message:
 
 
 def attempt(row: Any) -> Attempt:
-    return Attempt(*row[:-1], manual=bool(row[-1]))
+    values = dict(zip(_ATTEMPT, row, strict=True))
+    return Attempt(**{**values, "manual": bool(values["manual"])})
 
 
 def delivery(row: Any) -> Delivery:
@@ -30,7 +31,7 @@ def delivery(row: Any) -> Delivery:
 
 
 def attempted(row: Any) -> tuple[Attempt, Delivery]:
-    return attempt(row[:_ATTEMPT_FIELDS]), delivery(row[_ATTEMPT_FIELDS:])
+    return attempt(row[: len(_ATTEMPT)]), delivery(row[len(_ATTEMPT) :])
 
 
 def event_type(row: Any) -> EventType:

@@ -182,6 +182,10 @@ class Listing(OnBench):
             assert await listed(state, until_ms=bench.now_ms) == []
             assert await listed(state, since_ms=bench.now_ms) == expected[state]
         assert await bench.store.deliveries_page(Chosen("app_2"), Span()) == []
+        destinations = await _both_ways(
+            lambda span: bench.store.destinations_page(ids[0], span), lambda each: Mark(0, each.endpoint_id), limit=1
+        )
+        assert [each.endpoint_id for each in destinations] == ["ep_a", "ep_b"]
 
     async def test_counts(self, bench: Bench) -> None:
         """Deliveries of an endpoint are counted by state and time, its attempts by success, and what it holds."""
