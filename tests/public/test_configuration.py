@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hookfuse.app.health import Readings
-from hookfuse.app.metrics import Metrics
+from hookfuse.app.metrics import Metrics, Readings
 from hookfuse.config import SETTINGS, load, shown, variable
 from hookfuse.core.state import State, Transition
 from hookfuse.core.upkeep import Backlog

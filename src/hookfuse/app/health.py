@@ -18,6 +18,7 @@ from hookfuse.errors import HookfuseError
 
 _DEADLINE = 2.0
 _FRESH_SECONDS = 1.0
+_ANY_KEY = "health"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Readiness:
 
 
 class Health:
-    """Looks at a station; the database is asked once a second at most, however many ask."""
+    """Looks at a station; its stores are asked once a second at most, however many ask."""
 
     def __init__(self, station: Station, *, delivers: bool = True) -> None:
         self.stopping = False
@@ -43,6 +44,7 @@ class Health:
         self._asked_at = 0.0
         self._backlog: Backlog | None = None
         self._trouble = ""
+        self._degraded = False
 
     async def readiness(self) -> Readiness:
         backlog = await self._ask()
@@ -60,7 +62,7 @@ class Health:
         station = self._station
         return Readings(
             ready=backlog is not None and not self.stopping,
-            degraded=station.breakers.degraded,
+            degraded=self._degraded,
             shared=station.shared,
             suspect=self._suspect,
             in_hand=station.worker.in_hand if self._delivers else 0,
@@ -74,7 +76,7 @@ class Health:
         return self._station.egress.suspect
 
     def _breakers(self) -> str:
-        if self._station.breakers.degraded:
+        if self._degraded:
             return "degraded: Redis is away, each process has its own"
         if self._station.shared:
             return "shared"
@@ -91,8 +93,18 @@ class Health:
                 self._backlog, self._trouble = None, f"no answer within {_DEADLINE:g} s"
             except HookfuseError as error:
                 self._backlog, self._trouble = None, str(error)
+            self._degraded = self._station.breakers.degraded or not await self._breakers_answer()
             self._asked_at = time.monotonic()
             return self._backlog
+
+    async def _breakers_answer(self) -> bool:
+        """A process that makes no calls would not notice that their store is away."""
+        try:
+            async with asyncio.timeout(_DEADLINE):
+                await self._station.breakers.inspect(_ANY_KEY)
+        except (TimeoutError, HookfuseError):
+            return False
+        return True
 
     async def _count_breakers(self) -> dict[State, int]:
         found: dict[State, int] = {}

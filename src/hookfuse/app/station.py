@@ -62,7 +62,13 @@ class Station:
         self.kept = _kept_breakers(self.store, settings.redis)
         self.sealer = AesGcmSealer(read_or_make_key(settings.key_file))
         self.curve = CurveEd25519()
-        self.targets = Targets(self.store, self.sealer, networks=settings.networks, defaults=settings.defaults)
+        self.targets = Targets(
+            self.store,
+            self.sealer,
+            networks=settings.networks,
+            defaults=settings.defaults,
+            longest_timeout=settings.worker.longest_timeout,
+        )
         self.breakers = AsyncBreakers(
             _breaker_store(settings.redis) if self.kept is None else self.kept,
             policy=settings.defaults.policy,

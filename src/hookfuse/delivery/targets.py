@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,11 +61,13 @@ class Targets:
         *,
         networks: Networks | None = None,
         defaults: Defaults | None = None,
+        longest_timeout: float = math.inf,
     ) -> None:
         self._directory = directory
         self._sealer = sealer
         self._networks = networks or Networks()
         self._defaults = defaults or Defaults()
+        self._longest_timeout = longest_timeout
         self._policy = self._defaults.policy
         self._known: dict[str, Target] = {}
         self._by_key: dict[str, set[str]] = {}
@@ -127,7 +130,8 @@ class Targets:
             "retry": self._defaults.retry if retry is None else RetrySchedule.from_data(retry),
             "response": self._response(endpoint),
             "cap": endpoint.cap,
-            "timeout": endpoint.timeout_ms / 1000,
+            # The limit may have been lowered since it was stored, and leases rely on it.
+            "timeout": min(endpoint.timeout_ms / 1000, self._longest_timeout),
             "flag": endpoint.flag,
         }
         try:
