@@ -101,6 +101,7 @@ class Service:
             self._started(started)
             await _first(self._stop.wait(), *parts)
         finally:
+            _log.info("stopping; %d requests are in flight", station.worker.in_hand)
             health.stopping = True
             upkeep.cancel()
             station.worker.stop()

@@ -13,11 +13,11 @@ except ModuleNotFoundError:  # an optional extra
     trace = None  # type: ignore[assignment]
 
 
-def attempt_spans() -> Callable[[Attempted], None] | None:
+def attempt_spans(tracer: trace.Tracer | None = None) -> Callable[[Attempted], None] | None:
     """What is to be called after each attempt; None: nobody would see its spans."""
     if trace is None:
         return None
-    tracer = trace.get_tracer("hookfuse")
+    tracer = tracer or trace.get_tracer("hookfuse")
 
     def attempted(attempted: Attempted) -> None:
         claim, result, verdict = attempted.claim, attempted.result, attempted.verdict
