@@ -6,13 +6,13 @@ takes a short way to the stream. No line holds a payload, a URL, a header or a k
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
+import msgspec
 import structlog
 
 from hookfuse.config import Settings
@@ -26,7 +26,11 @@ _LEVELS: Mapping[str, int] = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-_TIME = structlog.processors.TimeStamper(fmt="iso", utc=True)
+
+
+def _add_time(logger: object, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    line["timestamp"] = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return line
 
 
 def set_up_logs(settings: Settings, stream: TextIO | None = None) -> None:
@@ -39,7 +43,7 @@ def set_up_logs(settings: Settings, stream: TextIO | None = None) -> None:
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 *_shaping(wants_json(settings, stream), stream),
             ],
-            foreign_pre_chain=[structlog.stdlib.add_log_level, structlog.stdlib.add_logger_name, _TIME],
+            foreign_pre_chain=[structlog.stdlib.add_log_level, structlog.stdlib.add_logger_name, _add_time],
         )
     )
     root = logging.getLogger()
@@ -55,7 +59,11 @@ def wants_json(settings: Settings, stream: TextIO) -> bool:
 def _shaping(as_json: bool, stream: TextIO) -> list[Any]:
     if not as_json:
         return [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(partial(json.dumps, default=str))]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json)]
+
+
+def _json(line: Mapping[str, object], **_: object) -> str:
+    return msgspec.json.encode(line, enc_hook=str).decode()
 
 
 class EventLog:
@@ -65,8 +73,8 @@ class EventLog:
         stream = stream or sys.stderr
         self._level = _LEVELS[settings.log_level]
         self._log = structlog.wrap_logger(
-            structlog.PrintLogger(stream),
-            processors=[structlog.processors.add_log_level, _TIME, *_shaping(wants_json(settings, stream), stream)],
+            structlog.WriteLogger(stream),
+            processors=[structlog.processors.add_log_level, _add_time, *_shaping(wants_json(settings, stream), stream)],
             wrapper_class=structlog.make_filtering_bound_logger(self._level),
             cache_logger_on_first_use=True,
         ).bind()
