@@ -16,7 +16,7 @@ import uvicorn
 from hookfuse import Policy, Streak
 from hookfuse.api.keys import make_key
 from hookfuse.app.station import Station, StationSettings
-from hookfuse.app.web import WebSettings, first_admin_key, make_app
+from hookfuse.app.web import WebSettings, make_app
 from hookfuse.core.access import Role
 from hookfuse.core.addresses import Networks
 from hookfuse.core.retry import RetrySchedule
@@ -87,8 +87,7 @@ async def running(
         defaults=Defaults(policy=Policy(trip=Streak(3), cool_off=60), retry=RetrySchedule(delays=(0.05, 0.05))),
     )
     async with Station(chosen) as station:
-        admin = await first_admin_key(station)
-        assert admin is not None
+        _, admin = await make_key(station.store, Role.ADMIN, "first")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

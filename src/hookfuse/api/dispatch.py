@@ -7,7 +7,7 @@ import random
 import re
 import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, IntEnum
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -170,7 +170,8 @@ async def read_body(request: Request, limit: int) -> bytes:
 def _decode(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     try:
         body.isascii() or body.decode()
-        return decoder.decode(body)
+        # An order with nothing to say about it needs no body.
+        return decoder.decode(body or b"{}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise problems.malformed(error, "body") from error
 
@@ -185,10 +186,6 @@ def _logged(error: HookfuseError, operation: Operation) -> Problem:
 def _entry(operation: Operation, call: Call, body: Any) -> AuditEntry:
     app = call.app_known
     ids = [value for name, value in call.path.items() if name != "app_id"]
-    fields = ""
-    if isinstance(body, msgspec.Struct):
-        unset = msgspec.UNSET
-        fields = ", ".join(name for name in body.__struct_fields__ if getattr(body, name) not in (None, unset))
     now_ms = int(time.time() * 1000)
     return AuditEntry(
         id=make_id(IdKind.AUDIT, now_ms, random.randbytes(ENTROPY_BYTES)),
@@ -196,8 +193,16 @@ def _entry(operation: Operation, call: Call, body: Any) -> AuditEntry:
         action=operation.name,
         subject="/".join([*([app.id] if app else []), *ids, *call.touched]),
         app_id=app.id if app else None,
-        detail=fields,
+        detail="" if body is None else ", ".join(_changed(body)),
     )
+
+
+def _changed(body: msgspec.Struct) -> Iterator[str]:
+    """The fields of a body that say something; never what they say."""
+    for each in msgspec.structs.fields(type(body)):
+        value = getattr(body, each.name)
+        if value is not None and value != each.default:
+            yield each.encode_name
 
 
 def _query_fields(kind: Any) -> dict[str, Any]:

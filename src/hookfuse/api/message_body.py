@@ -81,6 +81,8 @@ def _members(text: str) -> dict[str, Any]:
             at = _after(text, at, ",")
             if text.startswith("}", at):
                 raise ValueError("a comma with nothing behind it")
+        elif not text.startswith("}", at):
+            raise ValueError("a comma expected")
     if text[at + 1 :].strip(" \t\n\r"):
         raise ValueError("something follows the object")
     return found

@@ -30,7 +30,7 @@ _IDS = {
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """The whole document, as plain data."""
-    everything = [*operations, _SEND_MESSAGE]
+    everything = [*operations, SEND_MESSAGE]
     models = _Models(everything)
     paths: dict[str, dict[str, Any]] = {}
     for operation in everything:
@@ -55,7 +55,7 @@ async def send_message(call: Any, body: MessageIn, query: ContentQuery) -> Messa
     raise NotImplementedError
 
 
-_SEND_MESSAGE = Operation(
+SEND_MESSAGE = Operation(
     "POST",
     f"{PREFIX}/app/{{app_id}}/msg",
     send_message,
@@ -89,10 +89,18 @@ class _Models:
     def ref(self, kind: Any) -> Any:
         return self._refs[kind]
 
+    def needs_something(self, kind: Any) -> bool:
+        """Whether an empty object would not do."""
+        return bool(self._schema(kind).get("required"))
+
     def query(self, kind: Any) -> list[dict[str, Any]]:
-        schema = self._all[self.ref(kind)["$ref"].rpartition("/")[2]]
+        schema = self._schema(kind)
         required = schema.get("required", ())
         return [_parameter(name, each, name in required) for name, each in schema["properties"].items()]
+
+    def _schema(self, kind: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._all[self.ref(kind)["$ref"].rpartition("/")[2]]
+        return found
 
 
 def _readable(text: str) -> str:
@@ -123,7 +131,8 @@ def _operation(operation: Operation, models: _Models) -> dict[str, Any]:
     if operation.needs is Needs.NOTHING:
         found["security"] = []
     if operation.body is not None:
-        found["requestBody"] = {"required": True, "content": {_JSON: {"schema": models.ref(operation.body)}}}
+        content = {_JSON: {"schema": models.ref(operation.body)}}
+        found["requestBody"] = {"required": models.needs_something(operation.body), "content": content}
     return found
 
 
@@ -132,7 +141,7 @@ def _query(operation: Operation, models: _Models) -> list[dict[str, Any]]:
 
 
 def _headers(operation: Operation) -> list[dict[str, Any]]:
-    if operation is not _SEND_MESSAGE:
+    if operation is not SEND_MESSAGE:
         return []
     schema = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[!-~]+$"}
     return [{"name": "idempotency-key", "in": "header", "required": False, "schema": schema}]

@@ -9,14 +9,11 @@ from starlette.applications import Starlette
 from hookfuse.api.access import Doorkeeper
 from hookfuse.api.cursors import Cursors
 from hookfuse.api.history import History
-from hookfuse.api.keys import make_key
 from hookfuse.api.parts import Parts
 from hookfuse.api.table import Api
 from hookfuse.api.tasks import TaskRunner
 from hookfuse.api.vault import Vault
 from hookfuse.app.station import Station
-from hookfuse.core.access import Role
-from hookfuse.core.paging import Span
 from hookfuse.sealing import read_or_make_key
 
 
@@ -24,8 +21,8 @@ from hookfuse.sealing import read_or_make_key
 class WebSettings:
     """How the API behaves."""
 
-    body_limit: int = 256 * 1024
-    """The most bytes that a request may carry."""
+    payload_limit: int = 256 * 1024
+    """The most bytes that a request may carry, a message with all that surrounds its payload too."""
     rate_limit: int | None = None
     """The most requests a second of one key in this process; None: no limit."""
 
@@ -46,15 +43,7 @@ def make_app(station: Station, *, settings: WebSettings) -> Starlette:
         cursors=Cursors(list(master_keys.by_id.values())),
         tasks=TaskRunner(station.store),
         history=History(station.breakers),
-        body_limit=settings.body_limit,
+        body_limit=settings.payload_limit,
         longest_timeout=station.settings.worker.longest_timeout,
     )
     return Api(parts)
-
-
-async def first_admin_key(station: Station) -> str | None:
-    """An admin key for a store that has no key at all, to be shown once; None: there are keys."""
-    if await station.store.keys_page(None, Span(1)):
-        return None
-    _, text = await make_key(station.store, Role.ADMIN, "first")
-    return text
