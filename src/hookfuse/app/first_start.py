@@ -9,10 +9,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from hookfuse.api.keys import make_key
 from hookfuse.app.parts import station_settings
 from hookfuse.app.station import Station
-from hookfuse.app.web import first_admin_key
 from hookfuse.config import Settings
+from hookfuse.core.access import Role
+from hookfuse.core.paging import Span
 from hookfuse.errors import BadKeyFile, InvalidInput, UnknownKey
 
 _ONLY_OWNER = 0o700
@@ -56,6 +58,14 @@ async def check_master_key(station: Station, settings: Settings) -> None:
                     f"The database holds secrets that were not sealed with the key in {settings.key_file}. Copy the "
                     "key file from where the database was first used, or name it in HOOKFUSE_KEY_FILE."
                 ) from error
+
+
+async def first_admin_key(station: Station) -> str | None:
+    """The text of a new admin key if there is no key yet; it is stored nowhere and cannot be shown again."""
+    if await station.store.keys_page(None, Span(limit=1)):
+        return None
+    _, text = await make_key(station.store, Role.ADMIN, "first")
+    return text
 
 
 async def prepare(settings: Settings) -> str | None:

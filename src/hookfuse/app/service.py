@@ -22,7 +22,7 @@ from typing import Any
 
 import uvicorn
 
-from hookfuse.app.first_start import Started, check_master_key
+from hookfuse.app.first_start import Started, check_master_key, first_admin_key
 from hookfuse.app.health import Health
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
@@ -31,7 +31,7 @@ from hookfuse.app.retention import keep_pruning
 from hookfuse.app.station import Station
 from hookfuse.app.surface import Surface
 from hookfuse.app.tracing import attempt_spans
-from hookfuse.app.web import WebSettings, first_admin_key, make_app
+from hookfuse.app.web import WebSettings, make_app
 from hookfuse.config import Settings
 from hookfuse.delivery.courier import Attempted
 
@@ -115,7 +115,7 @@ class Service:
             return None
         api = None
         if self._part is not Part.WORKER:
-            api = make_app(station, settings=WebSettings(self._settings.body_limit, self._settings.rate_limit))
+            api = make_app(station, settings=WebSettings(self._settings.payload_limit, self._settings.rate_limit))
         return _Server(
             uvicorn.Config(
                 Surface(api, health, metrics),

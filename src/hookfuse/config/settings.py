@@ -78,7 +78,7 @@ class Settings:
     retry_delays: RetrySchedule = _setting(
         readers.retry_delays, RetrySchedule(), "Seconds between the attempts of a delivery, with commas between."
     )
-    body_limit: int = _setting(
+    payload_limit: int = _setting(
         readers.whole(1024, 16 << 20), 256 << 10, "The most bytes that a request to the API may carry."
     )
     rate_limit: int | None = _setting(

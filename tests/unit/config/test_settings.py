@@ -59,7 +59,7 @@ def test_which_wins(tmp_path: Path) -> None:
         ("policy", '{"window": -1}'),
         ("retry_delays", "30,soon"),
         ("retry_delays", "-1"),
-        ("body_limit", "0"),
+        ("payload_limit", "0"),
         ("rate_limit", "none"),
         ("worker_slots", "1.5"),
         ("worker_lease", "nan"),
