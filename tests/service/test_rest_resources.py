@@ -36,7 +36,7 @@ async def _tripped(service: Service, receivers: Receivers, app: str) -> str:
 
 
 async def test_a_breaker_from_trip_to_probe(service: Service, receivers: Receivers) -> None:
-    """An open breaker is listed with its reason and what it holds; a probe by hand heals it, and its history says so."""
+    """An open breaker is listed with its reason and what it holds; a probe by hand heals it; its history says so."""
     app, other = await service.app(), await service.app("Other")
     endpoint = await _tripped(service, receivers, app)
     at = f"/app/{app}/breaker/{endpoint}"
@@ -70,9 +70,7 @@ async def test_orders(idle: Service) -> None:
     app = await idle.app()
     endpoint = await idle.endpoint(app, uid="main")
     at = f"/app/{app}/breaker/main"
-    forced = await idle.ok(
-        "POST", f"{at}/force", {"to": "open", "reason": "works", "until": "2099-01-01T00:00:00Z"}
-    )
+    forced = await idle.ok("POST", f"{at}/force", {"to": "open", "reason": "works", "until": "2099-01-01T00:00:00Z"})
     assert (forced["override"], forced["reason"], forced["overrideUntil"]) == ("open", "works", "2099-01-01T00:00:00Z")
     assert (await idle.ok("POST", f"{at}/force", {"to": "closed"}))["override"] == "closed"
     assert (await idle.ok("POST", f"{at}/unforce"))["override"] == "none"
@@ -90,7 +88,11 @@ async def test_a_policy_holds_at_once(service: Service, receivers: Receivers) ->
     """A policy of an endpoint goes before that of its application, which goes before the default; workers follow."""
     app = await service.app()
     endpoint = await service.endpoint(app, receivers.add("bad", Failing()))
-    levels = {"default": "/policy", "application": f"/app/{app}/policy", "endpoint": f"/app/{app}/endpoint/{endpoint}/policy"}
+    levels = {
+        "default": "/policy",
+        "application": f"/app/{app}/policy",
+        "endpoint": f"/app/{app}/endpoint/{endpoint}/policy",
+    }
     before = await service.ok("GET", levels["endpoint"])
     assert (before["own"], before["level"]) == (None, "default")
     assert before["effective"]["trip"] == [{"rule": "streak", "n": 3}]
@@ -259,8 +261,10 @@ async def test_a_task_stopped_half_way(idle: Service) -> None:
         await go_on.wait()
         return await real(places)
 
-    idle.store.retry = held  # type: ignore[method-assign]
-    started = (await idle.ok("POST", f"/app/{app}/endpoint/{endpoint}/recover", {"since": "2020-01-01T00:00:00Z"}))["id"]
+    idle.store.retry = held  # type: ignore[method-assign,assignment]
+    started = (await idle.ok("POST", f"/app/{app}/endpoint/{endpoint}/recover", {"since": "2020-01-01T00:00:00Z"}))[
+        "id"
+    ]
     await reached.wait()
     cancelled = await idle.ok("POST", f"/app/{app}/task/{started}/cancel")
     assert cancelled["status"] == "cancelled"
@@ -282,9 +286,10 @@ async def test_a_task_of_a_process_that_ends(tmp_path: Path) -> None:
 
         async def never(places: Any) -> int:
             reached.set()
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.get_running_loop().create_future()
+            return 0
 
-        service.store.cancel = never  # type: ignore[method-assign]
+        service.store.cancel = never  # type: ignore[method-assign,assignment]
         task = (await service.ok("POST", f"/app/{app}/delivery/cancel", {"endpointId": endpoint}))["task"]
         await reached.wait()
     async with running(database, tmp_path, working=False) as service:

@@ -105,6 +105,7 @@ class _Prepared:
         if self._operation.finds_app and await call.find_app() is None:
             raise problems.not_found("application")
         arguments: dict[str, Any] = {}
+        self._check_names(request)
         if self._operation.query is not None:
             arguments["query"] = self._read_query(request)
         if self._decoder is not None:
@@ -119,6 +120,12 @@ class _Prepared:
         if self._operation.answer is None:
             return Response(status_code=status)
         return Response(_encoder.encode(result), status, media_type=_JSON)
+
+    def _check_names(self, request: Request) -> None:
+        """A filter that nobody knows is refused: passing over it would answer another question."""
+        for name in request.query_params:
+            if name not in self._query:
+                raise problems.invalid("There is no such parameter here.", "query", name)
 
     def _read_query(self, request: Request) -> Any:
         given: dict[str, Any] = {}

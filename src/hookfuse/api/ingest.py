@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -82,6 +83,7 @@ class Ingest:
 
     async def _take(self, scope: Any, key: ApiKey, body: bytes, idempotency: bytes) -> bytes:
         given = decode(body)
+        content = _wants_content(scope["query_string"])
         named = scope["path"][len(_PREFIX) : -len(_SUFFIX)]
         app_id = await self._app_id(named, key, given.application)
         now_ms = int(time.time() * 1000)
@@ -100,7 +102,6 @@ class Ingest:
         if not isinstance(answer, Accepted):
             self._uids.pop(named, None)
             raise _refused(answer.reason)
-        content = b"with_content=false" not in scope["query_string"]
         return _encoder.encode(
             MessageOut(
                 id=answer.id,
@@ -226,6 +227,20 @@ async def _read(receive: Any, announced: int, limit: int) -> bytes | None:
             return bytes(part)
         parts.append(part)
     return b"".join(parts)
+
+
+def _wants_content(query: bytes) -> bool:
+    """Whether the answer is to hold the payload: the only parameter there is."""
+    if not query or query == b"with_content=true":
+        return True
+    if query == b"with_content=false":
+        return False
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name != "with_content":
+            raise problems.invalid("There is no such parameter here.", "query", name)
+        if value not in ("true", "false"):
+            raise problems.invalid("It must be true or false.", "query", name)
+    return not query.endswith(b"=false")
 
 
 def _checked(named: str) -> str | None:
