@@ -23,13 +23,15 @@ async def _deliveries(service: Service, app: str, state: str) -> list[Any]:
 
 
 async def _tripped(service: Service, receivers: Receivers, app: str) -> str:
-    """An endpoint whose breaker has opened, with deliveries that wait."""
+    """An endpoint whose breaker has opened, with four deliveries that wait."""
+    await service.ok("PUT", f"/app/{app}/policy", {"policy": {"trip": [{"rule": "streak", "n": 1}], "cool_off": 60}})
     endpoint = await service.endpoint(app, receivers.add("bad", Failing()))
     for _ in range(4):
         await service.send(app)
 
     async def is_open() -> bool:
-        return bool((await service.ok("GET", f"/app/{app}/breaker/{endpoint}"))["state"] == "open")
+        found = await service.ok("GET", f"/app/{app}/breaker/{endpoint}")
+        return (found["state"], found["held"]) == ("open", 4)
 
     await service.until(is_open)
     return endpoint
@@ -41,8 +43,7 @@ async def test_a_breaker_from_trip_to_probe(service: Service, receivers: Receive
     endpoint = await _tripped(service, receivers, app)
     at = f"/app/{app}/breaker/{endpoint}"
     shown = await service.ok("GET", at)
-    assert (shown["reason"], shown["streak"], shown["key"]) == ("streak", 3, f"{app}/{endpoint}")
-    assert shown["held"] > 0
+    assert (shown["reason"], shown["streak"], shown["key"]) == ("streak", 1, f"{app}/{endpoint}")
     assert shown["probeAt"] > shown["openedAt"]
     assert shown["failures"][0]["message"] == "status 500"
     for path in (f"/app/{app}/breaker", "/breaker"):
@@ -122,6 +123,35 @@ async def test_a_policy_holds_at_once(service: Service, receivers: Receivers) ->
     await service.until(opened)
     await service.ok("DELETE", levels["default"])
     assert (await service.ok("GET", levels["endpoint"]))["effective"]["trip"] == [{"rule": "streak", "n": 3}]
+
+
+async def test_schedules(service: Service, receivers: Receivers) -> None:
+    """An endpoint's schedule goes before its application's, and its response policy ends a delivery at once."""
+    app = await service.app()
+    at = f"/app/{app}/endpoint/{await service.endpoint(app, receivers.add('bad', Failing(status=400)))}"
+    assert (await service.ok("GET", f"{at}/retry-schedule"))["effective"]["delays"] == [0.05, 0.05]
+    for path, delays in ((f"/app/{app}", [60, 600]), (at, [120])):
+        await service.ok("PUT", f"{path}/retry-schedule", {"delays": delays})
+        assert (await service.ok("GET", f"{at}/retry-schedule"))["effective"]["delays"] == delays
+    await service.ok("PUT", f"{at}/response-policy", {"final": ["4xx"]})
+    await service.send(app)
+
+    async def failed() -> list[Any]:
+        return await _deliveries(service, app, "failed")
+
+    (delivery,) = await service.until(failed)
+    assert (delivery["attempts"], delivery["reason"]) == (1, "final_status")
+    for path in (f"{at}/response-policy", f"{at}/retry-schedule", f"/app/{app}/retry-schedule"):
+        await service.ok("DELETE", path)
+        assert (await service.ok("GET", path))["own"] is None
+    for path, body, field in (
+        (f"{at}/retry-schedule", {"delays": [-1]}, "delays[0]"),
+        (f"{at}/retry-schedule", {"delays": [1], "jitter": 2}, "jitter"),
+        (f"{at}/response-policy", {"final": ["200"]}, "final[0]"),
+        (f"{at}/response-policy", {"retries": 3}, "retries"),
+    ):
+        response = await service.ask("PUT", path, body)
+        assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", field])
 
 
 async def test_profiles(idle: Service) -> None:

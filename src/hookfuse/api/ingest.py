@@ -87,6 +87,7 @@ class Ingest:
         named = scope["path"][len(_PREFIX) : -len(_SUFFIX)]
         app_id = await self._app_id(named, key, given.application)
         now_ms = int(time.time() * 1000)
+        idempotency_key, fingerprint = _keyed(idempotency, body) if idempotency else (None, b"")
         message = NewMessage(
             make_id(IdKind.MESSAGE, now_ms, random.randbytes(ENTROPY_BYTES)),
             app_id,
@@ -95,9 +96,9 @@ class Ingest:
             given.event_id,
             tuple(given.channels) if given.channels else (),
             None if given.deliver_at is None else _deliver_ms(given, now_ms),
+            idempotency_key,
+            fingerprint,
         )
-        if idempotency:
-            message = _keyed(message, body, idempotency)
         answer = await self._accept(message)
         if not isinstance(answer, Accepted):
             self._uids.pop(named, None)
@@ -258,21 +259,13 @@ def _deliver_ms(given: MessageIn, now_ms: int) -> int:
     return deliver_ms
 
 
-def _keyed(message: NewMessage, body: bytes, idempotency: bytes) -> NewMessage:
-    if len(idempotency) > _LONGEST_KEY or not idempotency.isascii() or not idempotency.decode("ascii").isprintable():
+def _keyed(idempotency: bytes, body: bytes) -> tuple[str, bytes]:
+    """An idempotency key, and what tells another request under the same key."""
+    key = idempotency.decode("latin-1")
+    if len(key) > _LONGEST_KEY or not key.isascii() or not key.isprintable():
         what = f"It must be at most {_LONGEST_KEY} printable ASCII characters."
         raise problems.invalid(what, "header", "idempotency-key")
-    return NewMessage(
-        message.id,
-        message.app_id,
-        message.event_type,
-        message.payload,
-        message.uid,
-        message.channels,
-        message.deliver_ms,
-        idempotency.decode("ascii"),
-        blake2b(body, digest_size=16).digest(),
-    )
+    return key, blake2b(body, digest_size=16).digest()
 
 
 def _refused(reason: str) -> Problem:
