@@ -67,7 +67,10 @@ async def test_with_its_application(idle: Service) -> None:
     body = {"eventType": "a", "payload": {}, "application": {"name": "New"}}
     assert (await idle.ask("POST", "/app/new-one/msg", body, key=await idle.key("app", app))).status_code == 404
     assert (await idle.ask("POST", "/app/new-one/msg", body)).status_code == 202
-    assert (await idle.ok("GET", "/app/new-one"))["name"] == "New"
+    made = await idle.ok("GET", "/app/new-one")
+    assert made["name"] == "New"
+    (newest, *_) = (await idle.ok("GET", "/audit"))["data"]
+    assert (newest["action"], newest["subject"]) == ("create_application", made["id"])
     assert (await idle.ask("POST", "/app/new-one/msg", body)).status_code == 202
     assert len((await idle.ok("GET", "/app/new-one/msg"))["data"]) == 2
 
