@@ -22,7 +22,12 @@ REFUSED_URLS = [
     *("http://[2002:a9fe:a9fe::1]/", "http://[fd00:ec2::254]/", "http://[fe80::1%25eth0]/"),
     *("http://10.0.0.1/", "http://172.31.255.255/", "http://100.64.0.1/", "http://198.18.0.1/", "http://224.0.0.1/"),
     *("http://255.255.255.255/", "http://[::1]evil.com/", "http://example.com\\@127.0.0.1/"),
-    *("http://127.0.0.1:80@example.com/", "http://%31%32%37.0.0.1/", "http://example.com/\t", "http://exam\r\nple.com/"),
+    *(
+        "http://127.0.0.1:80@example.com/",
+        "http://%31%32%37.0.0.1/",
+        "http://example.com/\t",
+        "http://exam\r\nple.com/",
+    ),
     *("http://example.com/\x00", "http://exa mple.com/", "http://example.com:0/", "http://example.com:65536/"),
     *("http://example.com:٨٠/", "http://example.com:22/", "http://example.com:6379/"),
     *("file:///etc/passwd", "gopher://example.com/", "ftp://example.com/", "javascript:alert(1)", "ws://example.com/"),
@@ -118,9 +123,9 @@ async def test_payloads_arrive_as_they_were_sent(service: Service, receivers: Re
         assert response.status_code == 202, (payload, response.text)
         assert payload.strip() in response.content
         # Not every payload can be read by the JSON parser that reads answers here.
-        id_ = re.search(rb'"id":"(\w+)"', response.content)
-        assert id_ is not None
-        sent[id_[1].decode()] = payload.strip()
+        found = re.search(rb'"id":"(\w+)"', response.content)
+        assert found is not None
+        sent[found[1].decode()] = payload.strip()
     await service.until(lambda: asyncio.sleep(0, len(arrived) == len(sent)))
     assert arrived == sent
     for id_, payload in sent.items():
@@ -208,9 +213,12 @@ async def test_limits_and_cursors(idle: Service) -> None:
     for _ in range(3):
         await idle.send(app)
     at = f"/app/{app}/msg"
-    for limit in ("-1", "0", "1e3", "1e1", "abc", "251", "", "1.0", "９", "9" * 5_000):
+    for limit in ("-1", "0", "1e3", "1e1", "abc", "251", "", "1.0", "\uff19", "9" * 5_000):
         response = await idle.ask("GET", at, params={"limit": limit})
         assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["query", "limit"]), limit
+    for method in ("GET", "POST"):
+        response = await idle.ask(method, at, {"eventType": "a", "payload": {}}, params={"tag": "x"})
+        assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["query", "tag"])
     page = await idle.ok("GET", at, params={"limit": 1})
     iterator = page["iterator"]
     changed = [iterator[:n] + ("A" if iterator[n] != "A" else "B") + iterator[n + 1 :] for n in range(len(iterator))]
@@ -260,7 +268,9 @@ async def test_markup_is_stored_verbatim(idle: Service) -> None:
         assert endpoint["description"] == text
 
 
-@pytest.mark.parametrize("id_", ["app_nothing", "%00", "..%2f..", "a" * 400, "%F0%9F%98%80", "'%20OR%201=1--", "app_%ff"])
+@pytest.mark.parametrize(
+    "id_", ["app_nothing", "%00", "..%2f..", "a" * 400, "%F0%9F%98%80", "'%20OR%201=1--", "app_%ff"]
+)
 async def test_ids_that_name_nothing(idle: Service, id_: str) -> None:
     """An id that names nothing, whatever it is made of, is not found on any route."""
     app = await idle.app()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ async def test_one_message_for_one_key(store: str, tmp_path: Path, request: pyte
     async with running(database, tmp_path, working=False) as service:
         app, other = await service.app(uid="acme"), await service.app("Other")
         body = {"eventType": "a", "payload": {"n": 1}}
-        keyed = {"headers": {"idempotency-key": "k-1"}}
+        keyed: dict[str, Any] = {"headers": {"idempotency-key": "k-1"}}
         answers = await asyncio.gather(*(service.ask("POST", f"/app/{app}/msg", body, **keyed) for _ in range(100)))
         assert {answer.status_code for answer in answers} == {202}
         assert len({answer.content for answer in answers}) == 1
@@ -66,7 +67,10 @@ async def test_with_its_application(idle: Service) -> None:
     body = {"eventType": "a", "payload": {}, "application": {"name": "New"}}
     assert (await idle.ask("POST", "/app/new-one/msg", body, key=await idle.key("app", app))).status_code == 404
     assert (await idle.ask("POST", "/app/new-one/msg", body)).status_code == 202
-    assert (await idle.ok("GET", "/app/new-one"))["name"] == "New"
+    made = await idle.ok("GET", "/app/new-one")
+    assert made["name"] == "New"
+    (newest, *_) = (await idle.ok("GET", "/audit"))["data"]
+    assert (newest["action"], newest["subject"]) == ("create_application", made["id"])
     assert (await idle.ask("POST", "/app/new-one/msg", body)).status_code == 202
     assert len((await idle.ok("GET", "/app/new-one/msg"))["data"]) == 2
 

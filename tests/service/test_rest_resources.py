@@ -23,26 +23,27 @@ async def _deliveries(service: Service, app: str, state: str) -> list[Any]:
 
 
 async def _tripped(service: Service, receivers: Receivers, app: str) -> str:
-    """An endpoint whose breaker has opened, with deliveries that wait."""
+    """An endpoint whose breaker has opened, with four deliveries that wait."""
+    await service.ok("PUT", f"/app/{app}/policy", {"policy": {"trip": [{"rule": "streak", "n": 1}], "cool_off": 60}})
     endpoint = await service.endpoint(app, receivers.add("bad", Failing()))
     for _ in range(4):
         await service.send(app)
 
     async def is_open() -> bool:
-        return bool((await service.ok("GET", f"/app/{app}/breaker/{endpoint}"))["state"] == "open")
+        found = await service.ok("GET", f"/app/{app}/breaker/{endpoint}")
+        return (found["state"], found["held"]) == ("open", 4)
 
     await service.until(is_open)
     return endpoint
 
 
 async def test_a_breaker_from_trip_to_probe(service: Service, receivers: Receivers) -> None:
-    """An open breaker is listed with its reason and what it holds; a probe by hand heals it, and its history says so."""
+    """An open breaker is listed with its reason and what it holds; a probe by hand heals it; its history says so."""
     app, other = await service.app(), await service.app("Other")
     endpoint = await _tripped(service, receivers, app)
     at = f"/app/{app}/breaker/{endpoint}"
     shown = await service.ok("GET", at)
-    assert (shown["reason"], shown["streak"], shown["key"]) == ("streak", 3, f"{app}/{endpoint}")
-    assert shown["held"] > 0
+    assert (shown["reason"], shown["streak"], shown["key"]) == ("streak", 1, f"{app}/{endpoint}")
     assert shown["probeAt"] > shown["openedAt"]
     assert shown["failures"][0]["message"] == "status 500"
     for path in (f"/app/{app}/breaker", "/breaker"):
@@ -70,9 +71,7 @@ async def test_orders(idle: Service) -> None:
     app = await idle.app()
     endpoint = await idle.endpoint(app, uid="main")
     at = f"/app/{app}/breaker/main"
-    forced = await idle.ok(
-        "POST", f"{at}/force", {"to": "open", "reason": "works", "until": "2099-01-01T00:00:00Z"}
-    )
+    forced = await idle.ok("POST", f"{at}/force", {"to": "open", "reason": "works", "until": "2099-01-01T00:00:00Z"})
     assert (forced["override"], forced["reason"], forced["overrideUntil"]) == ("open", "works", "2099-01-01T00:00:00Z")
     assert (await idle.ok("POST", f"{at}/force", {"to": "closed"}))["override"] == "closed"
     assert (await idle.ok("POST", f"{at}/unforce"))["override"] == "none"
@@ -90,7 +89,11 @@ async def test_a_policy_holds_at_once(service: Service, receivers: Receivers) ->
     """A policy of an endpoint goes before that of its application, which goes before the default; workers follow."""
     app = await service.app()
     endpoint = await service.endpoint(app, receivers.add("bad", Failing()))
-    levels = {"default": "/policy", "application": f"/app/{app}/policy", "endpoint": f"/app/{app}/endpoint/{endpoint}/policy"}
+    levels = {
+        "default": "/policy",
+        "application": f"/app/{app}/policy",
+        "endpoint": f"/app/{app}/endpoint/{endpoint}/policy",
+    }
     before = await service.ok("GET", levels["endpoint"])
     assert (before["own"], before["level"]) == (None, "default")
     assert before["effective"]["trip"] == [{"rule": "streak", "n": 3}]
@@ -120,6 +123,35 @@ async def test_a_policy_holds_at_once(service: Service, receivers: Receivers) ->
     await service.until(opened)
     await service.ok("DELETE", levels["default"])
     assert (await service.ok("GET", levels["endpoint"]))["effective"]["trip"] == [{"rule": "streak", "n": 3}]
+
+
+async def test_schedules(service: Service, receivers: Receivers) -> None:
+    """An endpoint's schedule goes before its application's, and its response policy ends a delivery at once."""
+    app = await service.app()
+    at = f"/app/{app}/endpoint/{await service.endpoint(app, receivers.add('bad', Failing(status=400)))}"
+    assert (await service.ok("GET", f"{at}/retry-schedule"))["effective"]["delays"] == [0.05, 0.05]
+    for path, delays in ((f"/app/{app}", [60, 600]), (at, [120])):
+        await service.ok("PUT", f"{path}/retry-schedule", {"delays": delays})
+        assert (await service.ok("GET", f"{at}/retry-schedule"))["effective"]["delays"] == delays
+    await service.ok("PUT", f"{at}/response-policy", {"final": ["4xx"]})
+    await service.send(app)
+
+    async def failed() -> list[Any]:
+        return await _deliveries(service, app, "failed")
+
+    (delivery,) = await service.until(failed)
+    assert (delivery["attempts"], delivery["reason"]) == (1, "final_status")
+    for path in (f"{at}/response-policy", f"{at}/retry-schedule", f"/app/{app}/retry-schedule"):
+        await service.ok("DELETE", path)
+        assert (await service.ok("GET", path))["own"] is None
+    for path, body, field in (
+        (f"{at}/retry-schedule", {"delays": [-1]}, "delays[0]"),
+        (f"{at}/retry-schedule", {"delays": [1], "jitter": 2}, "jitter"),
+        (f"{at}/response-policy", {"final": ["200"]}, "final[0]"),
+        (f"{at}/response-policy", {"retries": 3}, "retries"),
+    ):
+        response = await service.ask("PUT", path, body)
+        assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", field])
 
 
 async def test_profiles(idle: Service) -> None:
@@ -259,8 +291,10 @@ async def test_a_task_stopped_half_way(idle: Service) -> None:
         await go_on.wait()
         return await real(places)
 
-    idle.store.retry = held  # type: ignore[method-assign]
-    started = (await idle.ok("POST", f"/app/{app}/endpoint/{endpoint}/recover", {"since": "2020-01-01T00:00:00Z"}))["id"]
+    idle.store.retry = held  # type: ignore[method-assign,assignment]
+    started = (await idle.ok("POST", f"/app/{app}/endpoint/{endpoint}/recover", {"since": "2020-01-01T00:00:00Z"}))[
+        "id"
+    ]
     await reached.wait()
     cancelled = await idle.ok("POST", f"/app/{app}/task/{started}/cancel")
     assert cancelled["status"] == "cancelled"
@@ -282,9 +316,10 @@ async def test_a_task_of_a_process_that_ends(tmp_path: Path) -> None:
 
         async def never(places: Any) -> int:
             reached.set()
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.get_running_loop().create_future()
+            return 0
 
-        service.store.cancel = never  # type: ignore[method-assign]
+        service.store.cancel = never  # type: ignore[method-assign,assignment]
         task = (await service.ok("POST", f"/app/{app}/delivery/cancel", {"endpointId": endpoint}))["task"]
         await reached.wait()
     async with running(database, tmp_path, working=False) as service:

@@ -82,7 +82,11 @@ async def test_the_database_holds_no_secret(idle: Service, tmp_path: Path) -> No
     body = {"url": "https://example.com/", "secret": SECRET, "headers": {"X-Token": HEADER}}
     await idle.ok("POST", f"/app/{app}/endpoint", body)
     fresh = (await idle.ok("POST", "/key", {"name": "x", "role": "admin"}))["key"]
-    stored = b"".join(path.read_bytes() for path in tmp_path.glob("hookfuse.db*"))
+    stored = _files(tmp_path)
     assert b"https://example.com/" in stored
     for secret in (CANARY, SECRET.encode(), HEADER.encode(), fresh.encode()):
         assert secret not in stored
+
+
+def _files(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.glob("hookfuse.db*"))

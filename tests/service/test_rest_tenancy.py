@@ -45,6 +45,8 @@ BODIES: dict[str, Any] = {
     "set_default_policy": {"policy": {}},
     "set_application_policy": {"policy": {}},
     "set_endpoint_policy": {"policy": {}},
+    "set_application_retry_schedule": {"delays": [1]},
+    "set_endpoint_retry_schedule": {"delays": [1]},
     "create_key": {"name": "new", "role": "read"},
     "send_message": {"eventType": "a", "payload": {}},
 }

@@ -1,7 +1,8 @@
 """Who asks: keys, known for a few seconds at a time so that a request need not wait for the database.
 
-What is known of a key is asked anew after `TTL` seconds, so a revoked key is refused everywhere within that time. When
-the database cannot be asked, nobody is let in on old knowledge.
+What is known of a key is asked anew after `FRESH` seconds, while whoever asks is still let in by what was known; after
+`GRACE` more nobody is. So a slow database does not hold up requests, a revoked key is refused everywhere within the
+sum, and when the database is away nobody is let in on old knowledge for longer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from hookfuse.core.access import ApiKey, Role, hash_key, well_formed
 from hookfuse.errors import StoreError
 from hookfuse.ports.service import Keyring
 
-TTL = 3.0
+FRESH = 2.0
+GRACE = 2.0
 _MOST_KNOWN = 10_000
 _TOUCH_AFTER_MS = 60_000
 _SCHEME = b"bearer "
@@ -46,23 +48,23 @@ class Doorkeeper:
     def known(self, header: bytes) -> Known | None:
         """What is known without asking anyone."""
         found = self._known.get(header)
-        return found if found is not None and time.monotonic() < found.until else None
+        if found is None:
+            return None
+        late = time.monotonic() - found.until
+        if late < 0:
+            return found
+        if late >= GRACE:
+            return None
+        self._asked(header)
+        return found
 
     async def find(self, header: bytes) -> Known:
         """The key of a header, asked of the database at most once at a time."""
         found = self.known(header)
         if found is not None:
             return found
-        text = _token(header)
-        if text is None:
-            return Known(None, 0.0)
-        asking = self._asking.get(header)
-        if asking is None:
-            asking = asyncio.create_task(self._ask(header, text), name="hookfuse-key")
-            self._asking[header] = asking
-            asking.add_done_callback(lambda _: self._asking.pop(header, None))
         # Whoever is cancelled leaves the others' answer alone.
-        return await asyncio.shield(asking)
+        return await asyncio.shield(self._asked(header))
 
     def forget(self, key_id: str) -> None:
         """A key was revoked in this process: do not wait for its time to run out."""
@@ -72,21 +74,37 @@ class Doorkeeper:
     async def close(self) -> None:
         await asyncio.gather(*self._asking.values(), *self._touching, return_exceptions=True)
 
-    async def _ask(self, header: bytes, text: str) -> Known:
-        until = time.monotonic() + TTL
-        key = await self._keyring.key_by_hash(hash_key(text))
-        if key is not None and key.revoked_ms is not None:
-            key = None
+    def _asked(self, header: bytes) -> asyncio.Task[Known]:
+        """The one question about a header that is under way."""
+        asking = self._asking.get(header)
+        if asking is None:
+            asking = self._asking[header] = asyncio.create_task(self._ask(header), name="hookfuse-key")
+            asking.add_done_callback(lambda task: self._answered(header, task))
+        return asking
+
+    def _answered(self, header: bytes, task: asyncio.Task[Known]) -> None:
+        self._asking.pop(header, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a key could not be looked up: %s", error)
+
+    async def _ask(self, header: bytes) -> Known:
+        until = time.monotonic() + FRESH
+        text = _token(header)
+        key = None if text is None else await self._keyring.key_by_hash(hash_key(text))
+        before = self._known.pop(header, None)
+        if key is None or key.revoked_ms is not None:
+            # Not remembered: whoever guesses must not drive out those who are known.
+            return Known(None, until)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        before = self._known.get(header)
-        rate = before.rate if before is not None else None
-        if rate is None and key is not None and self._rate_limit is not None:
-            rate = Rate(self._rate_limit)
-        found = self._known[header] = Known(key, until, rate)
-        if key is not None:
-            self._touch(key)
+        found = self._known[header] = Known(key, until, self._rate_of(before))
+        self._touch(key)
         return found
+
+    def _rate_of(self, before: Known | None) -> Rate | None:
+        if before is not None and before.rate is not None:
+            return before.rate
+        return None if self._rate_limit is None else Rate(self._rate_limit)
 
     def _touch(self, key: ApiKey) -> None:
         now_ms = int(time.time() * 1000)

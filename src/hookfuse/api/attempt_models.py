@@ -105,11 +105,17 @@ class AttemptedQuery(Wire, rename=None):
     before: Instant | None = None
     after: Instant | None = None
     with_content: bool = True
+    expanded_statuses: bool = True
+    """SDKs send it; all statuses are told anyway."""
 
 
 class AttemptsQuery(AttemptedQuery, rename=None):
     status_code_class: StatusCodeClass | None = None
     with_msg: bool = False
+
+
+class AttemptQuery(Wire, rename=None):
+    expanded_statuses: bool = True
 
 
 class MessageAttemptsQuery(AttemptsQuery, rename=None):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hookfuse.api.attempt_models import (
     AttemptedQuery,
     AttemptOut,
+    AttemptQuery,
     AttemptsQuery,
     MessageAttemptsQuery,
     MessageStatus,
@@ -47,7 +48,7 @@ async def list_attempts_by_message(call: Call, query: MessageAttemptsQuery) -> P
 
 
 @routes.get("/app/{app_id}/msg/{msg_id}/attempt/{attempt_id}")
-async def get_attempt(call: Call) -> AttemptOut:
+async def get_attempt(call: Call, query: AttemptQuery) -> AttemptOut:
     """Get an attempt."""
     message = await call.message()
     found = await call.parts.store.attempt(message.id, call.id("attempt_id", "attempt"))

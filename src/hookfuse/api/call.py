@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hookfuse.api.parts import Parts
 from hookfuse.api.problems import not_found
@@ -33,10 +33,6 @@ class Call:
         self.touched: list[str] = []
         """Ids of what was made, for the audit log; those in the path are known."""
         self._app: Application | None = None
-
-    @property
-    def store(self) -> Any:
-        return self.parts.store
 
     @property
     def app(self) -> Application:
@@ -103,7 +99,6 @@ class Reader:
         self._about = about
         self._iterator = iterator
         self._limit = limit
-        self._newest_first = newest_first
         cursor = None if iterator is None else self._cursors.read(about, iterator)
         self._back = cursor is not None and cursor.backwards
         # One more than asked for tells whether there are more.

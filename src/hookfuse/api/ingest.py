@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
 
 import msgspec
 
 from hookfuse.api import problems
 from hookfuse.api.access import Known, may_write
 from hookfuse.api.applications import ApplicationIn, make
+from hookfuse.api.auditing import write_down
 from hookfuse.api.call import Call
 from hookfuse.api.message_body import MessageIn, decode
 from hookfuse.api.messages import NO_CONTENT, MessageOut
@@ -82,9 +84,11 @@ class Ingest:
 
     async def _take(self, scope: Any, key: ApiKey, body: bytes, idempotency: bytes) -> bytes:
         given = decode(body)
+        content = _wants_content(scope["query_string"])
         named = scope["path"][len(_PREFIX) : -len(_SUFFIX)]
         app_id = await self._app_id(named, key, given.application)
         now_ms = int(time.time() * 1000)
+        idempotency_key, fingerprint = _keyed(idempotency, body) if idempotency else (None, b"")
         message = NewMessage(
             make_id(IdKind.MESSAGE, now_ms, random.randbytes(ENTROPY_BYTES)),
             app_id,
@@ -93,14 +97,13 @@ class Ingest:
             given.event_id,
             tuple(given.channels) if given.channels else (),
             None if given.deliver_at is None else _deliver_ms(given, now_ms),
+            idempotency_key,
+            fingerprint,
         )
-        if idempotency:
-            message = _keyed(message, body, idempotency)
         answer = await self._accept(message)
         if not isinstance(answer, Accepted):
             self._uids.pop(named, None)
             raise _refused(answer.reason)
-        content = b"with_content=false" not in scope["query_string"]
         return _encoder.encode(
             MessageOut(
                 id=answer.id,
@@ -127,6 +130,7 @@ class Ingest:
         if app_id is None and wanted is not None and key.role is Role.ADMIN:
             call = Call(self._parts, key, {"app_id": named})
             app_id = (await make(call, wanted, wanted.uid or named)).id
+            await write_down(self._parts.store, key, "create_application", app_id, None)
         if app_id is None or key.app_id not in (None, app_id):
             raise problems.not_found("application")
         return app_id
@@ -228,6 +232,20 @@ async def _read(receive: Any, announced: int, limit: int) -> bytes | None:
     return b"".join(parts)
 
 
+def _wants_content(query: bytes) -> bool:
+    """Whether the answer is to hold the payload: the only parameter there is."""
+    if not query or query == b"with_content=true":
+        return True
+    if query == b"with_content=false":
+        return False
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name != "with_content":
+            raise problems.invalid("There is no such parameter here.", "query", name)
+        if value not in ("true", "false"):
+            raise problems.invalid("It must be true or false.", "query", name)
+    return not query.endswith(b"=false")
+
+
 def _checked(named: str) -> str | None:
     try:
         return check_id(IdKind.APP, named)
@@ -243,21 +261,13 @@ def _deliver_ms(given: MessageIn, now_ms: int) -> int:
     return deliver_ms
 
 
-def _keyed(message: NewMessage, body: bytes, idempotency: bytes) -> NewMessage:
-    if len(idempotency) > _LONGEST_KEY or not idempotency.isascii() or not idempotency.decode("ascii").isprintable():
+def _keyed(idempotency: bytes, body: bytes) -> tuple[str, bytes]:
+    """An idempotency key, and what tells another request under the same key."""
+    key = idempotency.decode("latin-1")
+    if len(key) > _LONGEST_KEY or not key.isascii() or not key.isprintable():
         what = f"It must be at most {_LONGEST_KEY} printable ASCII characters."
         raise problems.invalid(what, "header", "idempotency-key")
-    return NewMessage(
-        message.id,
-        message.app_id,
-        message.event_type,
-        message.payload,
-        message.uid,
-        message.channels,
-        message.deliver_ms,
-        idempotency.decode("ascii"),
-        blake2b(body, digest_size=16).digest(),
-    )
+    return key, blake2b(body, digest_size=16).digest()
 
 
 def _refused(reason: str) -> Problem:

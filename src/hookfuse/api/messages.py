@@ -58,7 +58,6 @@ class MessagesQuery(ContentQuery, rename=None):
     event_types: EventTypeNames | None = None
     before: Instant | None = None
     after: Instant | None = None
-    tag: None = None
 
 
 class EventExampleIn(Wire):

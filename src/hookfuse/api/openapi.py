@@ -168,13 +168,11 @@ def _responses(operation: Operation, models: _Models) -> dict[str, Any]:
 
 
 def _error_statuses(operation: Operation) -> list[int]:
-    found = {500, 503, *operation.errors}
+    found = {422, 500, 503, *operation.errors}
     if operation.needs is not Needs.NOTHING:
         found |= {401, 403, 429}
     if operation.parameters:
         found.add(404)
     if operation.body is not None:
-        found |= {413, 422}
-    if operation.query is not None:
-        found.add(422)
+        found.add(413)
     return sorted(found)

@@ -30,6 +30,7 @@ from hookfuse.api import (
     openapi,
     policies,
     recovery,
+    schedules,
     task_routes,
 )
 from hookfuse.api.ingest import Ingest, asks_for_it
@@ -51,6 +52,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         deliveries,
         breakers,
         policies,
+        schedules,
         task_routes,
         keys,
         health,

@@ -18,7 +18,6 @@ class Wire(msgspec.Struct, rename="camel", kw_only=True):
 Instant = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
 Limit = Annotated[int, Meta(ge=1, le=250, description="How many at most.")]
 Iterator = Annotated[str, Meta(max_length=1024, description="The `iterator` or `prevIterator` of another page.")]
-Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Text = Annotated[str, Meta(max_length=4096)]
 Uid = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[a-zA-Z0-9\-_.]+$")]
 EventTypeName = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[a-zA-Z0-9\-_.]+$")]
@@ -28,7 +27,6 @@ Channels = Annotated[list[Channel], Meta(min_length=1, max_length=50)]
 Reason = Annotated[str, Meta(max_length=500)]
 
 MOST_METADATA = 50
-LONGEST_METADATA = 4096
 Metadata = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=256)], Annotated[str, Meta(max_length=1024)]],
     Meta(max_length=MOST_METADATA),
