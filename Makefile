@@ -11,7 +11,7 @@ TOO_OLD := Hookfuse needs Python 3.11 or newer. Name one, as in: make test PYTHO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check fmt bench ordeal docs
+.PHONY: help run example test check fmt bench ordeal docs
 
 help:
 	@echo 'Usage: make WORD [ARGS="..."]'
@@ -19,8 +19,12 @@ help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' Makefile | \
 		while read -r word line; do printf '  %-7s %s\n' "$$word" "$$line"; done
 
-run: $(DEV) ## Show a breaker at work
-	@echo 'The service is not part of this version; here is the library at work.'
+# Deliveries to this machine are allowed, so that the commands which the first start prints work.
+run: $(DEV) ## Start the service; everything it keeps goes to hookfuse-data
+	@HOOKFUSE_DATA_DIR="$${HOOKFUSE_DATA_DIR:-$(CURDIR)/hookfuse-data}" \
+		HOOKFUSE_ALLOWED_NETWORKS="$${HOOKFUSE_ALLOWED_NETWORKS-127.0.0.1/32}" exec $(BIN)/hookfuse serve $(ARGS)
+
+example: $(DEV) ## Show a breaker of the library at work
 	@$(BIN)/python examples/first_breaker.py
 
 test: $(DEV) ## Run the tests; ARGS go to pytest, as in ARGS="-k policy"

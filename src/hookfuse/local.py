@@ -17,7 +17,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.bounds import milliseconds, past
@@ -60,7 +60,7 @@ class MemoryStore:
         return self
 
     def async_session(self, consistency: Consistency = Consistency.STRICT) -> AsyncBreakerSession:
-        return _AsyncSession(self)
+        return MemorySession(self)
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         return self._announcer.subscribe(observer)
@@ -199,6 +199,15 @@ class MemoryStore:
             step.adopt(refusal)
             self._keep(step)
 
+    def restore(self, breakers: Iterable[Breaker], last: int) -> None:
+        """Begin with what another process left: its breakers, and the newest generation that it gave out."""
+        with self._lock:
+            self._sequence.last = max(self._sequence.last, last)
+            now_ms = self._now_ms()
+            for breaker in breakers:
+                if not breaker.expired(now_ms):
+                    self._place(breaker, now_ms)
+
     def forget(self, key: str) -> None:
         """Drop a breaker; its place in the order of expiries finds nothing and goes too."""
         with self._lock:
@@ -247,17 +256,19 @@ class MemoryStore:
             heapq.heappush(self._expiries, (min(breaker.expires_ms, now_ms + _LOOK_AGAIN_MS), key))
 
     def _keep(self, step: Step) -> None:
-        breaker = step.breaker
+        self._place(step.breaker, step.now_ms)
+        if step.made:
+            self._announcer.queue(step.made)
+
+    def _place(self, breaker: Breaker, now_ms: int) -> None:
         key = breaker.key
         if key not in self._breakers:
-            heapq.heappush(self._expiries, (min(breaker.expires_ms, step.now_ms + _LOOK_AGAIN_MS), key))
+            heapq.heappush(self._expiries, (min(breaker.expires_ms, now_ms + _LOOK_AGAIN_MS), key))
         self._breakers[key] = breaker
         if not breaker.plain:
             self._unhealthy[key] = breaker
         elif self._unhealthy:
             self._unhealthy.pop(key, None)
-        if step.made:
-            self._announcer.queue(step.made)
 
     def _before_fork(self) -> None:
         self._lock.acquire()
@@ -274,7 +285,7 @@ class MemoryStore:
         self._announcer.forget()
 
 
-class _AsyncSession:
+class MemorySession:
     """The memory store for asyncio: its steps take microseconds, so they run on the event loop's thread."""
 
     def __init__(self, store: MemoryStore) -> None:

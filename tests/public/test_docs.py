@@ -36,7 +36,7 @@ def test_python_blocks(page: Path) -> None:
 
 
 def test_example_runs() -> None:
-    """The example that `make run` shows tells its whole story."""
+    """The example that `make example` shows tells its whole story."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "first_breaker.py")], capture_output=True, text=True, check=True
     )

@@ -19,6 +19,7 @@ from hookfuse.delivery.worker import Worker, WorkerSettings
 from hookfuse.errors import InvalidInput
 from hookfuse.ports import BreakerStore, DeliveryStore
 from hookfuse.sealing import AesGcmSealer, CurveEd25519, read_or_make_key
+from hookfuse.stores.kept import KeptBreakers
 from hookfuse.stores.memory import MemoryStore
 from hookfuse.transport import HttpSender, Limits, Proxy
 
@@ -56,13 +57,27 @@ class Station:
         on_lost: Callable[[Sequence[Claim]], None] = lambda claims: None,
         on_suspect: Callable[[bool], None] = lambda suspect: None,
     ) -> None:
+        self.settings = settings
         self.store = open_store(settings.database, pooled=settings.pooled)
+        self.kept = _kept_breakers(self.store, settings.redis)
         self.sealer = AesGcmSealer(read_or_make_key(settings.key_file))
         self.curve = CurveEd25519()
-        self.targets = Targets(self.store, self.sealer, networks=settings.networks, defaults=settings.defaults)
-        self.breakers = AsyncBreakers(_breaker_store(settings.redis), policy_for=self.targets.policy_for)
+        self.targets = Targets(
+            self.store,
+            self.sealer,
+            networks=settings.networks,
+            defaults=settings.defaults,
+            longest_timeout=settings.worker.longest_timeout,
+        )
+        self.breakers = AsyncBreakers(
+            _breaker_store(settings.redis) if self.kept is None else self.kept,
+            policy=settings.defaults.policy,
+            policy_for=self.targets.policy_for,
+        )
         self.sender = HttpSender(settings.networks, limits=settings.limits, proxy=settings.proxy)
         self.acceptor = Acceptor(self.store)
+        self.egress = EgressWatch(on_suspect)
+        self.shared = settings.redis is not None
         self.worker = Worker(
             self.store,
             self.breakers,
@@ -70,13 +85,15 @@ class Station:
             self.targets,
             settings.worker,
             sign_ed25519=self.curve.sign,
-            egress=EgressWatch(on_suspect),
+            egress=self.egress,
             on_attempt=on_attempt,
             on_lost=on_lost,
         )
 
     async def __aenter__(self) -> Self:
         await self.store.open()
+        if self.kept is not None:
+            await self.kept.load()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -99,6 +116,15 @@ def open_store(url: str, *, pooled: bool = False) -> DeliveryStore:
         return PostgresStore(url, pooled=pooled)
     # Without the URL itself: it may hold a password.
     raise InvalidInput("A database URL begins with sqlite:/// or postgresql://, and this one does not.")
+
+
+def _kept_breakers(store: DeliveryStore, redis: str | None) -> KeptBreakers | None:
+    """Breakers of a process that is alone with its file are kept there."""
+    if redis is not None:
+        return None
+    from hookfuse.stores.sqlite import SqliteStore
+
+    return KeptBreakers(store) if isinstance(store, SqliteStore) else None
 
 
 def _breaker_store(url: str | None) -> BreakerStore:

@@ -1,13 +1,15 @@
-"""The command line: `hookfuse breakers ...`, for people who look after breakers that a fleet shares.
+"""The command line: run the service, look after it, use it, and decide over breakers that a fleet shares.
 
-    commands   what can be typed, and what each command does
+    commands   what can be typed, and `hookfuse breakers`
+    running    serve, api, worker                      upkeep     config, doctor, status, migrate, reseal, prune
+    receiving  listen                                  options    what many commands take
+    resources  app, endpoint, key, policy              messages   message, delivery
+    guarding   breaker                                 remote     the API that these four call
     speaking   how it speaks: consoles, JSON, errors in one sentence
+    rows       lists of plain things                   times      instants and durations, as people write them
     words      a breaker in words: its condition, why, what comes next
-    times      instants and durations, as people write and read them
-    listing    the table of `list`, or cards where it does not fit
-    showing    the page of `show`
-    orders     what an order changed, in one line
-    watching   transitions as they happen
+    listing    the table of `breakers list`            showing    the page of `breakers show`
+    orders     what an order changed, in one line      watching   transitions as they happen
     records    the same things for programs
 
 Keys, reasons and errors are other people's text: whatever is shown goes through `speaking.inert` first.

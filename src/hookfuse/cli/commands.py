@@ -12,9 +12,14 @@ from rich.text import Text
 
 from hookfuse.app.fleet import Fleet, NothingStored
 from hookfuse.breakers import Breakers
+from hookfuse.cli import running, upkeep
+from hookfuse.cli.guarding import breaker
 from hookfuse.cli.listing import print_list, worst_first
+from hookfuse.cli.messages import deliveries, messages
 from hookfuse.cli.orders import give_order
+from hookfuse.cli.receiving import listen
 from hookfuse.cli.records import breaker_record
+from hookfuse.cli.resources import apps, endpoints, keys, policies
 from hookfuse.cli.showing import is_known, print_breaker, unknown
 from hookfuse.cli.speaking import console, errors_in_one_sentence, refuse, say, say_json
 from hookfuse.cli.times import read_duration, read_instant
@@ -25,11 +30,12 @@ from hookfuse.core.state import Order
 
 _LOOK = "Look"
 _DECIDE = "Decide"
+_USE = "Use it (HOOKFUSE_URL, HOOKFUSE_API_KEY)"
 
 app = typer.Typer(
     name="hookfuse",
-    help="Circuit breakers by key: see what is broken, and have the last word.",
-    epilog="Begin with: hookfuse breakers list --redis redis://localhost:6379/0",
+    help="Webhook delivery, with a circuit breaker for every endpoint.",
+    epilog="Begin with: hookfuse serve",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,7 +46,20 @@ breakers = typer.Typer(
     epilog="HOOKFUSE_REDIS_URL saves typing --redis, and keeps a password out of the list of processes.",
     no_args_is_help=True,
 )
-app.add_typer(breakers, name="breakers")
+running.register(app)
+upkeep.register(app)
+app.command(rich_help_panel=_USE)(listen)
+for group, name in (
+    (apps, "app"),
+    (endpoints, "endpoint"),
+    (messages, "message"),
+    (deliveries, "delivery"),
+    (breaker, "breaker"),
+    (policies, "policy"),
+    (keys, "key"),
+):
+    app.add_typer(group, name=name, rich_help_panel=_USE)
+app.add_typer(breakers, name="breakers", rich_help_panel="Breakers without the service")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The breaker's key.", show_default=False)]
 Url = Annotated[

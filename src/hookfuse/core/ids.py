@@ -30,6 +30,9 @@ class IdKind(StrEnum):
     ENDPOINT = "ep"
     MESSAGE = "msg"
     ATTEMPT = "atmpt"
+    KEY = "key"
+    AUDIT = "audit"
+    TASK = "qtask"
 
 
 def make_id(kind: IdKind, now_ms: int, entropy: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,11 +61,14 @@ class Targets:
         *,
         networks: Networks | None = None,
         defaults: Defaults | None = None,
+        longest_timeout: float = math.inf,
     ) -> None:
         self._directory = directory
         self._sealer = sealer
         self._networks = networks or Networks()
         self._defaults = defaults or Defaults()
+        self._longest_timeout = longest_timeout
+        self._policy = self._defaults.policy
         self._known: dict[str, Target] = {}
         self._by_key: dict[str, set[str]] = {}
 
@@ -88,14 +92,17 @@ class Targets:
             if (known := self._known.get(claim.endpoint_id)) is None or known.version < claim.version
         }
         if missing:
-            await self._read(list(missing))
+            await self.read(list(missing))
         return self._known
 
-    async def _read(self, ids: list[str]) -> None:
+    async def read(self, ids: list[str]) -> None:
+        """Know these endpoints as they are stored now."""
         if len(self._known) + len(ids) > _MOST_KEPT:
             self._known.clear()
             self._by_key.clear()
         endpoints = await self._directory.endpoints(ids)
+        preset = await self._directory.default_policy()
+        self._policy = self._defaults.policy if preset is None else Policy.from_dict(preset)
         applications: dict[str, Application | None] = {}
         for endpoint in endpoints:
             if endpoint.app_id not in applications:
@@ -119,16 +126,17 @@ class Targets:
             "endpoint_id": endpoint.id,
             "version": endpoint.version,
             "key": endpoint.key,
-            "policy": self._defaults.policy,
+            "policy": self._policy,
             "retry": self._defaults.retry,
             "response": self._defaults.response,
             "cap": endpoint.cap,
-            "timeout": endpoint.timeout_ms / 1000,
+            # The limit may have been lowered since it was stored, and leases rely on it.
+            "timeout": min(endpoint.timeout_ms / 1000, self._longest_timeout),
             "flag": endpoint.flag,
         }
         try:
             read = {
-                "policy": self._defaults.policy if policy is None else Policy.from_dict(policy),
+                "policy": self._policy if policy is None else Policy.from_dict(policy),
                 "retry": self._defaults.retry if retry is None else RetrySchedule.from_data(retry),
                 "response": self._response(endpoint),
             }

@@ -1,4 +1,8 @@
-"""SQL lives in .sql files: statements in named blocks, and numbered migrations. Texts have to fit into a database."""
+"""SQL lives in .sql files: statements in named blocks, and numbered migrations. Texts have to fit into a database.
+
+A block that lists something is marked `both ways` and makes two statements: its own, and `NAME_back` with every ASC and
+DESC exchanged.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,11 @@ import re
 from importlib.resources import files
 from typing import NamedTuple
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\w+(?:, both ways)?)$", re.MULTILINE)
+_FILE = re.compile(r"^queries(_\w+)?\.sql$")
 _NUMBER = re.compile(r"^(\d{4})_\w+\.sql$")
+_BOTH_WAYS = ", both ways"
+_DIRECTION = re.compile(r"\b(ASC|DESC)\b")
 
 
 class Migration(NamedTuple):
@@ -17,10 +24,27 @@ class Migration(NamedTuple):
 
 
 def statements(package: str) -> dict[str, str]:
-    """The blocks of a package's queries.sql by their names."""
-    text = files(package).joinpath("queries.sql").read_text("utf-8")
+    """The blocks of a package's queries*.sql by their names."""
+    found: dict[str, str] = {}
+    for file in files(package).iterdir():
+        if _FILE.match(file.name):
+            for name, block in _blocks(file.read_text("utf-8")):
+                if name in found:
+                    raise ValueError(f"{file.name} of {package} has a second block {name}.")
+                found[name] = block
+    return found
+
+
+def _blocks(text: str) -> list[tuple[str, str]]:
     _, *parts = _NAME.split(text)
-    return {name: block.strip().removesuffix(";") for name, block in zip(parts[::2], parts[1::2], strict=True)}
+    found = []
+    for name, part in zip(parts[::2], parts[1::2], strict=True):
+        block = part.strip().removesuffix(";")
+        found.append((name.removesuffix(_BOTH_WAYS), block))
+        if name.endswith(_BOTH_WAYS):
+            backwards = _DIRECTION.sub(lambda word: "DESC" if word[0] == "ASC" else "ASC", block)
+            found.append((f"{name.removesuffix(_BOTH_WAYS)}_back", backwards))
+    return found
 
 
 def migrations(package: str) -> list[Migration]:

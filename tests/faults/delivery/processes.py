@@ -48,6 +48,7 @@ class StationProcess:
                 [sys.executable, "-m", "tests.faults.delivery.station", self.orders.text()],
                 env={**os.environ, **ours, **self._environment},
                 cwd=_ROOT,
+                stdin=subprocess.PIPE,
                 stderr=said,
             )
 
@@ -76,9 +77,9 @@ class StationProcess:
         """Wait for its end; returns the exit code."""
         process = self._process
         assert process is not None
-        code = await asyncio.to_thread(process.wait, within)
-        self._drop_client()
-        return code
+        await asyncio.to_thread(process.wait, within)
+        await self.kill()
+        return process.returncode
 
     def said(self) -> str:
         """Its log."""
@@ -88,7 +89,7 @@ class StationProcess:
         """As a power cut would."""
         if self._process is not None:
             self._process.kill()
-            await asyncio.to_thread(self._process.wait)
+            await asyncio.to_thread(self._process.communicate)
         self._drop_client()
 
     def _drop_client(self) -> None:

@@ -28,8 +28,6 @@ SECRET = Secret(bytes(range(32)))
 AGAIN = {"delays": [0.3] * 50, "jitter": 0.1}
 """A schedule that does not keep a test waiting."""
 
-_REST_WITHIN = 60.0
-
 
 class Site:
     def __init__(self, folder: Path, database: Database, sizes: Sizes, seed: int) -> None:
@@ -113,9 +111,9 @@ class Site:
         await asyncio.gather(*(each.start() for each in (*apis, *workers)))
         return apis, workers
 
-    async def rest(self, within: float = _REST_WITHIN) -> None:
+    async def rest(self) -> None:
         """Wait until every delivery has come to its end."""
-        await until(lambda: self._at_rest(), within)
+        await until(self._at_rest, self.sizes.patience)
 
     async def _at_rest(self) -> bool:
         return await unfinished(self.database) == 0

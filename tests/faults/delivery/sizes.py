@@ -28,6 +28,8 @@ class Sizes:
     """Deliveries, where it takes many."""
     locked: float = 6.0
     """How long a table stays locked."""
+    patience: float = 60.0
+    """In which everything comes to rest."""
     noise: float = 0.25
     """What a busy machine may add to a latency; still far from the deadline, which held-up messages would wait for."""
     steady: bool = False
@@ -40,7 +42,7 @@ LONG = Sizes(
     workers=3,
     slots=32,
     endpoints=40,
-    messages=4_000,
+    messages=1_000,
     deadline=2.0,
     margin=1.0,
     lease=6.0,
@@ -49,6 +51,7 @@ LONG = Sizes(
     crowd=4_000,
     heap=1_000_000,
     locked=30.0,
+    patience=900.0,
     noise=0.02,
     steady=True,
 )

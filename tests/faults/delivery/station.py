@@ -133,9 +133,15 @@ async def run(orders: Orders) -> None:
             serve = Counter(station).serve
             await asyncio.start_unix_server(serve, orders.socket, limit=_LONGEST_LINE)
         loop.add_signal_handler(signal.SIGTERM, functools.partial(_end, events, ends))
+        loop.add_reader(sys.stdin, _end_with_parent)
         events.add("ready")
         await asyncio.gather(*tasks)
     events.add("ended")
+
+
+def _end_with_parent() -> None:
+    """Nothing is ever written to our input: it ends when the test does, however that ends."""
+    os._exit(1)
 
 
 def _end(events: Events, ends: Sequence[Callable[[], None]]) -> None:

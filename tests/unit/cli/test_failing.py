@@ -85,7 +85,7 @@ def test_unusable_key(run: Run) -> None:
 def test_version_and_help() -> None:
     """The version is told, and help names every command."""
     assert CliRunner().invoke(app, ["--version"]).stdout.startswith("hookfuse ")
-    assert "hookfuse breakers list --redis" in CliRunner().invoke(app, ["--help"]).stdout
+    assert "Begin with: hookfuse serve" in CliRunner().invoke(app, ["--help"]).stdout
     shown = CliRunner().invoke(app, ["breakers", "--help"]).stdout
     for name in ["list", "show", "watch", "force-open", "force-closed", "unforce", "disable", "enable", "reset"]:
         assert name in shown

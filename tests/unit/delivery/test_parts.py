@@ -13,6 +13,7 @@ from hookfuse.core.sending import Trouble
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.replay import cancel_chosen, retry_chosen
+from hookfuse.delivery.targets import Targets
 from hookfuse.errors import StoreUnavailable
 from hookfuse.testing.sender import answer, trouble
 from tests.unit.delivery.conftest import Post
@@ -145,3 +146,14 @@ async def test_replay_walks_through_everything(post: Post) -> None:
     assert (steps[-1].seen, steps[-1].changed) == (700, 700)
     pending = Chosen("app_1", states=(DeliveryState.PENDING,))
     assert [each.changed async for each in cancel_chosen(post.store, pending)][-1] == 1200
+
+
+async def test_longest_timeout(post: Post) -> None:
+    """No request may take longer than the process allows, whatever its endpoint was stored with."""
+    await post.endpoint("ep_1", timeout_ms=60_000)
+    await post.endpoint("ep_2", timeout_ms=1_000)
+    await post.bench.send()
+    claims = (await post.store.claim(10, lease_ms=60_000, failing_limit=10)).claims
+    targets = Targets(post.store, post.sealer, longest_timeout=5.0)
+    found = await targets.of(claims)
+    assert {id_: target.timeout for id_, target in found.items()} == {"ep_1": 5.0, "ep_2": 1.0}

@@ -30,16 +30,18 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.stores.postgres import accept, claim, desk, directory, settle, upkeep
 from hookfuse.stores.postgres.bell import Bell
 from hookfuse.stores.postgres.connections import Connections, Duty
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.schema import migrate
+from hookfuse.stores.postgres.serving import Serving
 
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore:
+class PostgresStore(Serving):
     """A delivery store in the schema `hookfuse` of the database at `url`. It belongs to the event loop that opens it.
 
     `pool_size` is how many connections there may be for each of accepting, delivering and looking. `pooled` says that
@@ -174,6 +176,21 @@ class PostgresStore:
 
     async def expunge(self, app_id: str, message_id: str) -> bool:
         return await self._connections.together(Duty.DESK, lambda db: desk.expunge(db, app_id, message_id))
+
+    async def backlog(self) -> Backlog:
+        return await self._connections.alone(Duty.DESK, upkeep.backlog)
+
+    async def sealed_page(self, after: str, limit: int) -> Sequence[Sealed]:
+        return await self._connections.alone(Duty.DESK, lambda db: upkeep.sealed_page(db, after, limit))
+
+    async def reseal(self, before: Sealed, after: Sealed) -> bool:
+        return await self._connections.alone(Duty.DESK, lambda db: upkeep.reseal(db, before, after))
+
+    async def applied_migrations(self) -> Sequence[Applied]:
+        return await self._connections.alone(Duty.DESK, upkeep.applied_migrations)
+
+    def _ring(self) -> None:
+        self._bell.ring()
 
     async def _notify(self, sender: str) -> None:
         async def notify(db: Any) -> None:

@@ -27,7 +27,7 @@ async def add_application(db: Connection, application: Application) -> Applicati
 
 async def application_of(db: Connection, id_or_uid: str) -> Application | None:
     row = await db.fetchrow(SQL["application"], id_or_uid)
-    return None if row is None else Application(**_read(row))
+    return None if row is None else read_application(row)
 
 
 async def change_application(db: Connection, id_: str, changes: Mapping[str, Any]) -> Application | None:
@@ -70,11 +70,11 @@ async def add_endpoint(db: Connection, endpoint: Endpoint) -> Endpoint:
 
 async def endpoint_of(db: Connection, app_id: str, id_or_uid: str) -> Endpoint | None:
     row = await db.fetchrow(SQL["endpoint"], app_id, id_or_uid)
-    return None if row is None else _endpoint(row)
+    return None if row is None else read_endpoint(row)
 
 
 async def endpoints_of(db: Connection, ids: Sequence[str]) -> list[Endpoint]:
-    return [_endpoint(row) for row in await db.fetch(SQL["endpoints"], list(ids))]
+    return [read_endpoint(row) for row in await db.fetch(SQL["endpoints"], list(ids))]
 
 
 async def change_endpoint(db: Connection, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
@@ -157,7 +157,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _endpoint(row: Any) -> Endpoint:
+def read_application(row: Any) -> Application:
+    return Application(**_read(row))
+
+
+def read_endpoint(row: Any) -> Endpoint:
     values = _read(row)
     for name in ("event_types", "channels"):
         values[name] = None if values[name] is None else tuple(values[name])

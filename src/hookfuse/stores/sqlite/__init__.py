@@ -30,13 +30,16 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
+from hookfuse.stores.kept import Kept, Row
 from hookfuse.stores.sql import migrations
-from hookfuse.stores.sqlite import desk, directory, settle
+from hookfuse.stores.sqlite import breakers, desk, directory, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer
+from hookfuse.stores.sqlite.serving import Serving
 
 __all__ = ["SqliteStore"]
 
@@ -50,7 +53,7 @@ class _MachineClock:
         return time.time()
 
 
-class SqliteStore:
+class SqliteStore(Serving):
     """A delivery store in the file `path`. It belongs to the event loop that opens it."""
 
     def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
@@ -67,6 +70,8 @@ class SqliteStore:
         try:
             await self._writer.open()
             await self._reader.open()
+            # The lock is ours, so whoever held leases is gone: what it had in hand need not wait for their end.
+            await self._writer.run(settle.end_leases)
         except BaseException:
             await self.close()
             raise
@@ -166,6 +171,27 @@ class SqliteStore:
 
     async def expunge(self, app_id: str, message_id: str) -> bool:
         return await self._write(lambda db, now: desk.expunge(db, app_id, message_id, now))
+
+    async def kept_breakers(self) -> Kept:
+        return await self._read(breakers.read)
+
+    async def keep_breakers(self, rows: Sequence[Row], last: int) -> None:
+        await self._write(lambda db, now: breakers.write(db, rows, last))
+
+    async def forget_breakers(self) -> None:
+        await self._write(breakers.forget)
+
+    async def backlog(self) -> Backlog:
+        return await self._read(lambda db: upkeep.backlog(db, self._now_ms()))
+
+    async def sealed_page(self, after: str, limit: int) -> Sequence[Sealed]:
+        return await self._read(lambda db: upkeep.sealed_page(db, after, limit))
+
+    async def reseal(self, before: Sealed, after: Sealed) -> bool:
+        return await self._write(lambda db, now: upkeep.reseal(db, before, after))
+
+    async def applied_migrations(self) -> Sequence[Applied]:
+        return await self._read(upkeep.applied_migrations)
 
     async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
         result = await self._writer.run(lambda db: job(db, self._now_ms()))

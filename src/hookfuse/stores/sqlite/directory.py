@@ -160,6 +160,18 @@ def _plain(name: str, value: Any) -> Any:
     return int(value) if isinstance(value, bool | Stop) else value
 
 
+def read_application(row: Any) -> Application:
+    found = _read(Application, _APPLICATION, row)
+    assert found is not None
+    return found
+
+
+def read_endpoint(row: Any) -> Endpoint:
+    found = _read(Endpoint, _ENDPOINT, row)
+    assert found is not None
+    return found
+
+
 def _read(kind: type[R], columns: tuple[str, ...], row: Any) -> R | None:
     if row is None:
         return None

@@ -123,6 +123,10 @@ FROM lanes AS l CROSS JOIN deliveries AS d ON d.endpoint_id = l.endpoint_id AND 
 WHERE l.in_flight > 0
 LIMIT ?;
 
+-- name: end_leases
+UPDATE deliveries SET place = 0
+WHERE queue = 2 AND endpoint_id IN (SELECT endpoint_id FROM lanes WHERE in_flight > 0);
+
 -- name: count_death
 UPDATE deliveries SET deaths = deaths + 1 WHERE message_id = ? AND endpoint_id = ?;
 
@@ -207,3 +211,21 @@ UPDATE messages SET payload = NULL WHERE id = ? AND app_id = ?;
 UPDATE deliveries
 SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = ?, reason = 'expunged'
 WHERE message_id = ? AND queue IN (0, 1);
+
+-- name: breaker_sequence
+SELECT last FROM breaker_sequence;
+
+-- name: read_breakers
+SELECT key, state, override, generation, until_ms, data FROM breakers;
+
+-- name: keep_breaker
+INSERT INTO breakers (key, state, override, generation, until_ms, data) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+    state = excluded.state, override = excluded.override, generation = excluded.generation,
+    until_ms = excluded.until_ms, data = excluded.data;
+
+-- name: keep_breaker_sequence
+UPDATE breaker_sequence SET last = max(last, ?);
+
+-- name: forget_breakers
+DELETE FROM breakers WHERE until_ms <= ?;

@@ -115,6 +115,10 @@ def unblock(db: apsw.Connection, endpoint_ids: Iterable[str]) -> None:
     db.executemany(SQL["unblock_lane"], ((endpoint,) for endpoint in endpoint_ids))
 
 
+def end_leases(db: apsw.Connection) -> None:
+    db.execute(SQL["end_leases"])
+
+
 def rescue(db: apsw.Connection, deaths: int, limit: int, now: int) -> Rescued:
     lost: list[Any] = db.execute(SQL["lost_leases"], (now, limit)).fetchall()
     db.executemany(SQL["count_death"], ((message_id, endpoint_id) for message_id, endpoint_id, _, _ in lost))

@@ -92,6 +92,11 @@ class Bench:
             )
         )
 
+    async def attempted(self, claim: Claim, **settings: Any) -> None:
+        """Settle a claim as failed after an attempt that went as `settings` say."""
+        attempt = self.attempt(claim, **settings)
+        await self.store.settle([Settlement(claim, DeliveryState.FAILED, "failed", attempt)])
+
     def attempt(self, claim: Claim, **settings: Any) -> Attempt:
         values: dict[str, Any] = {
             "status": 200,

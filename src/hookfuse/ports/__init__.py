@@ -31,6 +31,8 @@ from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
+from hookfuse.ports.service import Presets, ServiceStore
+from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
 
 
@@ -132,7 +134,7 @@ class BreakerStore(Protocol):
     def async_session(self, consistency: Consistency) -> AsyncBreakerSession: ...
 
 
-class Directory(Protocol):
+class Directory(Presets, Protocol):
     """Applications and their endpoints. Ids are found by id or by uid; what is missing is None."""
 
     async def add_application(self, application: Application) -> Application: ...
@@ -232,7 +234,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

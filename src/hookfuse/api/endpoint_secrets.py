@@ -1,0 +1,114 @@
+"""What endpoints are signed and sent with: their secret, and headers of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from hookfuse.api.call import Call
+from hookfuse.api.endpoint_models import SecretText
+from hookfuse.api.problems import field, not_found
+from hookfuse.api.routes import Needs, Routes
+from hookfuse.api.wire import Wire
+from hookfuse.core.bounds import DAY
+from hookfuse.core.endpoint import Endpoint
+from hookfuse.core.secret import SecretRing
+
+routes = Routes("Endpoints")
+
+_SHOWN_HEADERS = frozenset({"accept", "accept-language", "user-agent", "x-request-source"})
+
+# A change that builds on what was there before must not cross another one in this process.
+_changing = asyncio.Lock()
+
+Headers = Annotated[dict[str, str], Meta(max_length=32)]
+
+
+class EndpointSecretOut(Wire):
+    key: str
+
+
+class EndpointSecretRotateIn(Wire):
+    key: SecretText | None = None
+    """The new secret; left out: one is made."""
+    grace_period_seconds: Annotated[int, Meta(ge=0, le=7 * 86_400)] = int(DAY)
+    """How long the old secret signs beside the new one."""
+
+
+class EndpointHeadersIn(Wire):
+    headers: Headers
+
+
+class EndpointHeadersPatchIn(Wire):
+    headers: Headers = msgspec.field(default_factory=dict)
+    delete_headers: Annotated[list[str], Meta(max_length=32)] = msgspec.field(default_factory=list)
+
+
+class EndpointHeadersOut(Wire):
+    """Values are shown only of headers that cannot be secrets; of the others there is the name, in `sensitive`."""
+
+    headers: dict[str, str]
+    sensitive: list[str]
+
+
+@routes.get("/app/{app_id}/endpoint/{endpoint_id}/secret", needs=Needs.WRITE, audited=True)
+async def get_endpoint_secret(call: Call) -> EndpointSecretOut:
+    """Get the secret that signs. It needs a key that may write, and the audit log tells of it."""
+    ring = call.parts.vault.open_ring(await call.endpoint())
+    if ring is None:
+        raise not_found("secret")
+    return EndpointSecretOut(key=ring.current.text)
+
+
+@routes.post("/app/{app_id}/endpoint/{endpoint_id}/secret/rotate")
+async def rotate_endpoint_secret(call: Call, body: EndpointSecretRotateIn) -> EndpointSecretOut:
+    """Sign with a new secret, and beside it with the old one until its time is over."""
+    vault = call.parts.vault
+    async with _changing:
+        found = await call.endpoint()
+        with field("key"):
+            new = vault.secret(body.key)
+        ring = vault.open_ring(found)
+        with field("gracePeriodSeconds"):
+            rotated = SecretRing(new) if ring is None else ring.rotated(new, time.time(), body.grace_period_seconds)
+        await _store(call, found, "secret", vault.seal_ring(found.id, rotated))
+    return EndpointSecretOut(key=new.text)
+
+
+@routes.get("/app/{app_id}/endpoint/{endpoint_id}/headers")
+async def get_endpoint_headers(call: Call) -> EndpointHeadersOut:
+    """Get the custom headers of an endpoint."""
+    headers = call.parts.vault.open_headers(await call.endpoint())
+    shown = {name: value for name, value in headers.items() if name.lower() in _SHOWN_HEADERS}
+    return EndpointHeadersOut(headers=shown, sensitive=sorted(headers.keys() - shown.keys()))
+
+
+@routes.put("/app/{app_id}/endpoint/{endpoint_id}/headers", status=204)
+async def update_endpoint_headers(call: Call, body: EndpointHeadersIn) -> None:
+    """Replace the custom headers of an endpoint."""
+    await _keep_headers(call, await call.endpoint(), body.headers)
+
+
+@routes.patch("/app/{app_id}/endpoint/{endpoint_id}/headers", status=204)
+async def patch_endpoint_headers(call: Call, body: EndpointHeadersPatchIn) -> None:
+    """Add, change and remove custom headers; a name in any case means the same header."""
+    async with _changing:
+        found = await call.endpoint()
+        gone = {name.lower() for name in (*body.delete_headers, *body.headers)}
+        kept = {name: value for name, value in call.parts.vault.open_headers(found).items() if name.lower() not in gone}
+        await _keep_headers(call, found, {**kept, **body.headers})
+
+
+async def _keep_headers(call: Call, found: Endpoint, headers: dict[str, str]) -> None:
+    with field("headers"):
+        sealed = call.parts.vault.seal_headers(found.id, headers)
+    await _store(call, found, "headers", sealed)
+
+
+async def _store(call: Call, found: Endpoint, name: str, sealed: bytes) -> None:
+    if await call.parts.store.change_endpoint(found.id, {name: sealed}) is None:
+        raise not_found("endpoint")

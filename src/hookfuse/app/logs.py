@@ -1,0 +1,119 @@
+"""Logs: one line for each thing that happened, as JSON for machines or in colour for people.
+
+Attempts have a logger of their own. There is one line for each of them with all its fields, so it must cost little: it
+takes a short way to the stream. No line holds a payload, a URL, a header or a key.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+from hookfuse.config import Settings
+from hookfuse.core.outcome import OK
+from hookfuse.core.state import Transition
+from hookfuse.delivery.courier import Attempted
+
+_LEVELS: Mapping[str, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+def _add_time(logger: object, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    line["timestamp"] = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return line
+
+
+def set_up_logs(settings: Settings, stream: TextIO | None = None) -> None:
+    """Send the logs of the program and of its libraries to `stream`, by default stderr, in the form that was chosen."""
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_shaping(wants_json(settings, stream), stream),
+            ],
+            foreign_pre_chain=[structlog.stdlib.add_log_level, structlog.stdlib.add_logger_name, _add_time],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(max(_LEVELS[settings.log_level], logging.WARNING))
+    logging.getLogger("hookfuse").setLevel(_LEVELS[settings.log_level])
+
+
+def wants_json(settings: Settings, stream: TextIO) -> bool:
+    return settings.log_format == "json" or (settings.log_format == "auto" and not stream.isatty())
+
+
+def _shaping(as_json: bool, stream: TextIO) -> list[Any]:
+    if not as_json:
+        return [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json)]
+
+
+def _json(line: Mapping[str, object], **_: object) -> str:
+    return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+class EventLog:
+    """Says what happened to deliveries and breakers. `attempted` and `changed` are called for each of them."""
+
+    def __init__(self, settings: Settings, stream: TextIO | None = None) -> None:
+        stream = stream or sys.stderr
+        self._level = _LEVELS[settings.log_level]
+        self._log = structlog.wrap_logger(
+            structlog.WriteLogger(stream),
+            processors=[structlog.processors.add_log_level, _add_time, *_shaping(wants_json(settings, stream), stream)],
+            wrapper_class=structlog.make_filtering_bound_logger(self._level),
+            cache_logger_on_first_use=True,
+        ).bind()
+
+    def attempted(self, attempted: Attempted) -> None:
+        healthy = attempted.verdict.outcome.kind is OK
+        if self._level <= logging.INFO or (self._level <= logging.WARNING and not healthy):
+            (self._log.info if healthy else self._log.warning)("attempt", **attempt_fields(attempted))
+
+    def changed(self, made: Transition) -> None:
+        self._log.warning(
+            "breaker",
+            key=made.key,
+            before=made.before.value,
+            after=made.after.value,
+            override=made.override.value,
+            generation=made.generation,
+            reason=made.reason,
+            why=made.why,
+            actor=made.actor,
+        )
+
+
+def attempt_fields(attempted: Attempted) -> dict[str, object]:
+    """An attempt with everything that is known of it and may be told."""
+    claim, result, verdict = attempted.claim, attempted.result, attempted.verdict
+    return {
+        "message_id": claim.message_id,
+        "endpoint_id": claim.endpoint_id,
+        "app_id": claim.app_id,
+        "event_type": claim.event_type,
+        "number": claim.attempts + 1,
+        "status": result.status,
+        "trouble": None if result.trouble is None else result.trouble.value,
+        "detail": result.detail,
+        "latency_ms": round(result.latency * 1000, 1),
+        "outcome": verdict.outcome.kind.value,
+        "delivery": verdict.step.value,
+        "reason": verdict.reason,
+        "next_in": None if verdict.delay_ms is None else verdict.delay_ms / 1000,
+        "bytes": len(claim.payload),
+    }

@@ -1,0 +1,150 @@
+"""What Prometheus reads at `/metrics`. Every name is documented in docs/operating.md.
+
+No endpoint, application or message is a label: their number has no bound. Where several processes serve one port, the
+counters of all of them are summed (prometheus-client's files, see `processes.py`); what the database or the breakers
+say is the same in each of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from hookfuse.app.processes import SHARED_FILES
+from hookfuse.core.delivery import Claim
+from hookfuse.core.outcome import Kind
+from hookfuse.core.response import Step
+from hookfuse.core.state import Order, State, Transition
+from hookfuse.core.upkeep import Backlog
+from hookfuse.delivery.courier import Attempted
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_BY_HAND = frozenset(Order)
+_BY_OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What is read when someone asks, not counted when it happens."""
+
+    ready: bool
+    degraded: bool
+    shared: bool
+    suspect: bool
+    in_hand: int
+    slots: int
+    backlog: Backlog | None
+    breakers: dict[State, int] = field(default_factory=dict)
+    """Breakers that are not plainly closed, by state."""
+
+
+class Metrics:
+    """Counts what happens in this process."""
+
+    def __init__(self) -> None:
+        # When a counter began is of no use, and would double the page.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = CollectorRegistry()
+        several = SHARED_FILES in os.environ
+        own = CollectorRegistry() if several else self._registry
+        if several:
+            MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
+        else:
+            ProcessCollector(registry=self._registry)
+            PlatformCollector(registry=self._registry)
+        attempts = Counter(
+            "hookfuse_attempts", "Requests made, by what they say of the endpoint.", ["outcome"], registry=own
+        )
+        ends = Counter("hookfuse_deliveries", "Deliveries that ended with an attempt.", ["state"], registry=own)
+        self._attempts = {kind: attempts.labels(kind.value) for kind in Kind}
+        self._ends = {step: ends.labels(step.value) for step in (Step.SENT, Step.FAILED)}
+        self._seconds = Histogram("hookfuse_attempt_seconds", "How long requests took.", buckets=_SECONDS, registry=own)
+        self._retries = Counter("hookfuse_retries", "Attempts that will be made again.", registry=own)
+        self._lost = Counter("hookfuse_leases_lost", "Deliveries settled after their lease had ended.", registry=own)
+        self._transitions = Counter(
+            "hookfuse_breaker_transitions", "Changes of breakers seen here.", ["after", "reason"], registry=own
+        )
+        self._requests = Counter(
+            "hookfuse_http_requests", "Requests to the API, by status class.", ["status"], registry=own
+        )
+        self._classes = {number: self._requests.labels(f"{number}xx") for number in range(1, 6)}
+
+    def attempted(self, attempted: Attempted) -> None:
+        verdict = attempted.verdict
+        self._attempts[verdict.outcome.kind].inc()
+        self._seconds.observe(attempted.result.latency)
+        if verdict.step is Step.RETRY:
+            self._retries.inc()
+        else:
+            self._ends[verdict.step].inc()
+
+    def lost(self, claims: Sequence[Claim]) -> None:
+        self._lost.inc(len(claims))
+
+    def changed(self, made: Transition) -> None:
+        # An operator's reason is free text, which is no label.
+        by_hand = made.actor != "breaker" and made.reason not in _BY_HAND
+        self._transitions.labels(made.after.value, _BY_OPERATOR if by_hand else made.reason).inc()
+
+    def answered(self, status: int) -> None:
+        self._classes[min(max(status // 100, 1), 5)].inc()
+
+    def page(self, readings: Readings) -> bytes:
+        """Everything, in the text format of Prometheus."""
+        collector = _Read(readings)
+        self._registry.register(collector)
+        try:
+            return generate_latest(self._registry)
+        finally:
+            self._registry.unregister(collector)
+
+
+class _Read(Collector):
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+
+    def collect(self) -> Iterator[Metric]:
+        seen = self._readings
+        info = GaugeMetricFamily("hookfuse_info", "The version that runs.", labels=["version"])
+        info.add_metric([version("hookfuse")], 1)
+        yield info
+        yield _gauge("hookfuse_ready", "Whether /readyz says so.", seen.ready)
+        yield _gauge("hookfuse_breakers_degraded", "Whether the store of breakers is away.", seen.degraded)
+        yield _gauge("hookfuse_breakers_shared", "Whether processes share their breakers.", seen.shared)
+        yield _gauge("hookfuse_egress_suspect", "Whether failures are taken to be our own fault.", seen.suspect)
+        yield _gauge("hookfuse_worker_requests", "Requests in flight in this process.", seen.in_hand)
+        yield _gauge("hookfuse_worker_slots", "Requests that this process has in flight at most.", seen.slots)
+        states = GaugeMetricFamily(
+            "hookfuse_breakers", "Breakers that are not plainly closed, by state.", labels=["state"]
+        )
+        for state in State:
+            states.add_metric([state.value], seen.breakers.get(state, 0))
+        yield states
+        if seen.backlog is not None:
+            yield _gauge("hookfuse_deliveries_waiting", "Deliveries that wait.", seen.backlog.waiting)
+            yield _gauge(
+                "hookfuse_deliveries_held", "Of these, behind a stopped or broken endpoint.", seen.backlog.held
+            )
+            yield _gauge("hookfuse_deliveries_in_flight", "Deliveries in workers' hands.", seen.backlog.in_flight)
+            yield _gauge("hookfuse_lag_seconds", "By how much the first due delivery is late.", seen.backlog.lag)
+
+
+def _gauge(name: str, says: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, says, value=float(value))

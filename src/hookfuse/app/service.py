@@ -1,0 +1,183 @@
+"""A process of the service, from its start to its orderly end.
+
+    serve    everything on one port: the API, a worker, health and metrics
+    api      the same without the worker
+    worker   the worker; health and metrics only if it is given a port
+
+The first signal to stop closes the port, lets requests in flight end, gives back what was not begun, and writes
+everything down. A second one ends at once: what was in flight is sent again when its lease has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from enum import StrEnum
+from typing import Any
+
+import uvicorn
+
+from hookfuse.app.first_start import Started, check_master_key, first_admin_key
+from hookfuse.app.health import Health
+from hookfuse.app.logs import EventLog
+from hookfuse.app.metrics import Metrics
+from hookfuse.app.parts import station_settings
+from hookfuse.app.retention import keep_pruning
+from hookfuse.app.station import Station
+from hookfuse.app.surface import Surface
+from hookfuse.app.tracing import attempt_spans
+from hookfuse.app.web import WebSettings, make_app
+from hookfuse.config import Settings
+from hookfuse.delivery.courier import Attempted
+
+_log = logging.getLogger("hookfuse.app")
+
+_KILLED = 130
+
+
+class Part(StrEnum):
+    """Which parts of the service a process runs."""
+
+    SERVE = "serve"
+    API = "api"
+    WORKER = "worker"
+
+
+class Service:
+    """One process. `started` is called when it takes requests."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        part: Part,
+        sock: socket.socket | None,
+        started: Callable[[Started], None] = lambda started: None,
+    ) -> None:
+        self._settings = settings
+        self._part = part
+        self._sock = sock
+        self._started = started
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        metrics, events = Metrics(), EventLog(self._settings)
+        own = None if self._sock is None else self._sock.getsockname()[:2]
+        station = Station(
+            station_settings(self._settings, own),
+            on_attempt=_each(events.attempted, metrics.attempted, attempt_spans()),
+            on_lost=metrics.lost,
+            on_suspect=_say_suspect,
+        )
+        with self._heeding_signals():
+            async with station, AsyncExitStack() as stack:
+                await check_master_key(station, self._settings)
+                admin_key = None if self._part is Part.WORKER else await first_admin_key(station)
+                for observer in (events.changed, metrics.changed):
+                    stack.callback(station.breakers.subscribe(observer).close)
+                health = Health(station, delivers=self._part is not Part.API)
+                await self._work(station, health, metrics, Started(own, admin_key))
+
+    def stop(self) -> None:
+        """Come to an orderly end; asked twice, end at once."""
+        if self._stop.is_set():
+            os._exit(_KILLED)
+        self._stop.set()
+
+    async def _work(self, station: Station, health: Health, metrics: Metrics, started: Started) -> None:
+        server = self._server(station, health, metrics)
+        parts: list[asyncio.Task[None]] = []
+        if server is not None:
+            parts.append(asyncio.create_task(server.serve(sockets=[server.sock]), name="hookfuse-api"))
+            await _first(server.ready.wait(), parts[0])
+        if self._part is not Part.API:
+            parts.append(asyncio.create_task(station.worker.run(), name="hookfuse-worker"))
+        upkeep = asyncio.create_task(keep_pruning(station.store, self._settings.retention_days), name="hookfuse-prune")
+        try:
+            self._started(started)
+            await _first(self._stop.wait(), *parts)
+        finally:
+            _log.info("stopping; %d requests are in flight", station.worker.in_hand)
+            health.stopping = True
+            upkeep.cancel()
+            station.worker.stop()
+            if server is not None:
+                server.should_exit = True
+            # A part that ended by itself takes the others with it, and its error is this process's.
+            await asyncio.gather(*parts)
+
+    def _server(self, station: Station, health: Health, metrics: Metrics) -> _Server | None:
+        if self._sock is None:
+            return None
+        api = None
+        if self._part is not Part.WORKER:
+            api = make_app(station, settings=WebSettings(self._settings.payload_limit, self._settings.rate_limit))
+        return _Server(
+            uvicorn.Config(
+                Surface(api, health, metrics),
+                loop="none",
+                http="httptools",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=max(1, int(self._settings.worker_grace)),
+            ),
+            self._sock,
+        )
+
+    @contextmanager
+    def _heeding_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, sock: socket.socket) -> None:
+        super().__init__(config)
+        self.sock = sock
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the service's: the worker has to end with the server."""
+        yield
+
+
+async def _first(event: Coroutine[Any, Any, Any], *tasks: asyncio.Task[None]) -> None:
+    """Wait for the event, or for the end of a task."""
+    waiting = asyncio.ensure_future(event)
+    await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+def _each(*observers: Callable[[Attempted], None] | None) -> Callable[[Attempted], None]:
+    wanted = [each for each in observers if each is not None]
+
+    def tell(attempted: Attempted) -> None:
+        for observer in wanted:
+            observer(attempted)
+
+    return tell
+
+
+def _say_suspect(suspect: bool) -> None:
+    if suspect:
+        _log.error("nearly every endpoint fails without a response: this machine's network is suspect")
+    else:
+        _log.warning("an endpoint answered: the network of this machine is no longer suspect")

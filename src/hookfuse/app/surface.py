@@ -1,0 +1,65 @@
+"""What a process serves on its port: the API, and beside it health and metrics, which need no key."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import asdict
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hookfuse.app.health import Health
+from hookfuse.app.metrics import CONTENT_TYPE, Metrics
+
+_OWN = frozenset({"/healthz", "/readyz", "/metrics"})
+_UNAVAILABLE = 503
+
+
+class Surface:
+    """An ASGI application: ours for health and metrics, `api` for everything else; counts what was answered."""
+
+    def __init__(self, api: ASGIApp | None, health: Health, metrics: Metrics) -> None:
+        self._health = health
+        self._metrics = metrics
+        self._own = Starlette(
+            routes=[
+                Route("/healthz", self._alive),
+                Route("/readyz", self._ready),
+                Route("/metrics", self._page),
+            ]
+        )
+        self._api = api or self._own
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._api(scope, receive, send)
+        elif scope["path"] in _OWN:
+            await self._own(scope, receive, send)
+        else:
+            await self._api(scope, receive, self._counting(send))
+
+    def _counting(self, send: Send) -> Send:
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.answered(message["status"])
+            await send(message)
+
+        return counting
+
+    async def _alive(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, request: Request) -> Response:
+        found = await self._health.readiness()
+        body: MutableMapping[str, Any] = {"status": "ready" if found.ready else "not ready", **asdict(found)}
+        del body["ready"]
+        if self._health.stopping:
+            body["status"] = "stopping"
+        return JSONResponse(body, 200 if found.ready else _UNAVAILABLE, headers={"cache-control": "no-store"})
+
+    async def _page(self, request: Request) -> Response:
+        return Response(self._metrics.page(await self._health.readings()), media_type=CONTENT_TYPE)

@@ -1,0 +1,206 @@
+"""Messages and their deliveries in a running service, over its API."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint
+from hookfuse.cli.remote import Remote, path
+from hookfuse.cli.rows import print_rows, print_thing
+from hookfuse.cli.speaking import console, errors_in_one_sentence, inert, refuse, say, say_json
+from hookfuse.core.delivery import DeliveryState
+
+messages = typer.Typer(help="Messages: send, look, follow.", no_args_is_help=True)
+deliveries = typer.Typer(help="Deliveries: one message for one endpoint.", no_args_is_help=True)
+
+MessageId = Annotated[str, typer.Argument(metavar="MESSAGE", help="The message's id or event id.", show_default=False)]
+States = Annotated[list[DeliveryState] | None, typer.Option("--state", help="Only in this state; repeat it for more.")]
+Types = Annotated[list[str] | None, typer.Option("--type", help="Only of this event type; repeat it for more.")]
+Since = Annotated[
+    str, typer.Option("--since", metavar="TIME", help="Accepted from then on, ISO 8601.", show_default=False)
+]
+Before = Annotated[
+    str, typer.Option("--until", metavar="TIME", help="Accepted before then, ISO 8601.", show_default=False)
+]
+
+_COLUMNS = {
+    "MESSAGE": "msgId",
+    "ENDPOINT": "endpointId",
+    "STATE": "state",
+    "ATTEMPTS": "attempts",
+    "NEXT": "nextAttempt",
+    "REASON": "reason",
+}
+_ATTEMPTS = {
+    "AT": "timestamp",
+    "ENDPOINT": "endpointId",
+    "STATUS": "responseStatusCode",
+    "MS": "responseDurationMs",
+    "TROUBLE": "trouble",
+}
+_LOOK_EVERY = 1.0
+_REMEMBERED = 1_000
+
+
+@messages.command("send")
+def send(
+    app: App,
+    event_type: Annotated[str, typer.Argument(metavar="TYPE", help="Such as order.paid.", show_default=False)],
+    payload: Annotated[
+        str, typer.Argument(help="JSON, sent byte for byte; - reads it from stdin.", show_default=False)
+    ],
+    event_id: Annotated[str, typer.Option("--id", help="A name of your own for it.", show_default=False)] = "",
+    idempotency_key: Annotated[
+        str, typer.Option("--idempotency-key", help="Sending again with it changes nothing.", show_default=False)
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Send a message to every endpoint of an application that wants it."""
+    text = sys.stdin.read() if payload == "-" else payload
+    try:
+        json_text.loads(text)
+    except ValueError as error:
+        raise refuse(f"The payload is not JSON: {error}.") from None
+    head = {"eventType": event_type, **({"eventId": event_id} if event_id else {})}
+    # Put in as it is: parsed and written anew it might no longer be the same bytes.
+    body = f'{json_text.dumps(head)[:-1]}, "payload": {text}}}'.encode()
+    headers = {"idempotency_key": idempotency_key} if idempotency_key else {}
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        sent = remote.post(path("app", app, "msg"), body, **headers)
+        print_thing({name: value for name, value in sent.items() if name != "payload"}, as_json=json)
+
+
+@messages.command("show")
+def show(app: App, message: MessageId, json: Json = False) -> None:
+    """A message, and every attempt to deliver it."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        found = remote.get(path("app", app, "msg", message))
+        attempts = list(remote.pages(path("app", app, "attempt", "msg", found["id"])))
+    if json:
+        say_json({**found, "attempts": attempts})
+        return
+    print_thing(found, as_json=False)
+    say("")
+    print_rows(attempts, _ATTEMPTS, as_json=False, none="There was no attempt yet.")
+
+
+@messages.command("tail")
+def tail(app: App, json: Json = False) -> None:
+    """Messages as they are accepted, until Ctrl-C."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        seen = dict.fromkeys(each["id"] for each in _newest(remote, app))
+        try:
+            while True:
+                for each in reversed(_newest(remote, app)):
+                    if each["id"] not in seen:
+                        seen[each["id"]] = None
+                        _tell(each, as_json=json)
+                for oldest in list(seen)[:-_REMEMBERED]:
+                    del seen[oldest]
+                time.sleep(_LOOK_EVERY)
+        except KeyboardInterrupt:
+            pass
+
+
+def _newest(remote: Remote, app: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = remote.get(path("app", app, "msg"), limit=100)["data"]
+    return found
+
+
+def _tell(found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+    else:
+        text = json_text.dumps(found["payload"])
+        say(f"{found['timestamp']}  {found['id']}  {inert(found['eventType'])}  {text[:200]}")
+    sys.stdout.flush()
+
+
+@deliveries.command("list")
+def list_deliveries(
+    app: App,
+    state: States = None,
+    endpoint: OfEndpoint = "",
+    event_type: Types = None,
+    since: Since = "",
+    until: Before = "",
+    limit: Limit = 100,
+    json: Json = False,
+) -> None:
+    """Deliveries by state, oldest first."""
+    query = {
+        "state": [each.value for each in state or []] or None,
+        "endpoint_id": endpoint or None,
+        "event_types": event_type or None,
+        "since": since or None,
+        "until": until or None,
+    }
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        found = remote.pages(path("app", app, "delivery"), limit, **query)
+        print_rows(found, _COLUMNS, as_json=json, none="There is none.")
+
+
+@deliveries.command("retry")
+def retry(app: App, message: MessageId, endpoint: EndpointId, json: Json = False) -> None:
+    """Send one again, from the beginning of its schedule."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.post(path("app", app, "delivery", message, endpoint, "retry")), as_json=json)
+
+
+@deliveries.command("cancel")
+def cancel(app: App, message: MessageId, endpoint: EndpointId, json: Json = False) -> None:
+    """End one that waits."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.post(path("app", app, "delivery", message, endpoint, "cancel")), as_json=json)
+
+
+@deliveries.command("bulk-retry")
+def bulk_retry(
+    app: App,
+    state: States = None,
+    endpoint: OfEndpoint = "",
+    event_type: Types = None,
+    since: Since = "",
+    until: Before = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    json: Json = False,
+) -> None:
+    """Send many again: counted first, with a progress bar, and Ctrl-C cancels half-way."""
+    body: dict[str, Any] = {
+        "state": [each.value for each in state or [DeliveryState.FAILED]],
+        "endpointId": endpoint or None,
+        "eventTypes": event_type or None,
+        "since": since or None,
+        "until": until or None,
+    }
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        count = remote.post(path("app", app, "delivery", "retry"), {**body, "dryRun": True})["count"]
+        if dry_run or not count:
+            print_thing({"count": count}, as_json=json)
+            return
+        if not yes and not typer.confirm(f"Send {count:,} deliveries again?", err=True):
+            raise typer.Exit(1)
+        task = remote.post(path("app", app, "delivery", "retry"), body)["task"]
+        print_thing(_follow(remote, app, task, count), as_json=json)
+
+
+def _follow(remote: Remote, app: str, task: dict[str, Any], count: int) -> dict[str, Any]:
+    """Show how far a task has come until it ends."""
+    columns = (TextColumn("Sending again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=count)
+        try:
+            while task["status"] == "running":
+                time.sleep(_LOOK_EVERY / 5)
+                task = remote.get(path("app", app, "task", task["id"]))
+                progress.update(bar, completed=task["seen"])
+        except KeyboardInterrupt:
+            task = remote.post(path("app", app, "task", task["id"], "cancel"))
+    return task

@@ -1,0 +1,211 @@
+"""Applications, endpoints, keys and policies of a running service, over its API."""
+
+from __future__ import annotations
+
+import json as json_text
+from typing import Annotated, Any
+
+import typer
+
+from hookfuse import profiles
+from hookfuse.cli.options import App, EndpointId, Json, Limit, OfApp, OfEndpoint
+from hookfuse.cli.remote import Remote, path
+from hookfuse.cli.rows import print_rows, print_thing
+from hookfuse.cli.speaking import errors_in_one_sentence, refuse, say, words
+from hookfuse.core.access import Role
+from hookfuse.core.ids import IdKind, check_uid
+from hookfuse.errors import InvalidInput
+
+apps = typer.Typer(help="Applications: the tenants of the service.", no_args_is_help=True)
+endpoints = typer.Typer(help="Endpoints: where an application's messages go.", no_args_is_help=True)
+keys = typer.Typer(help="API keys.", no_args_is_help=True)
+policies = typer.Typer(help="Breaker policies: the default, an application's, an endpoint's.", no_args_is_help=True)
+
+Uid = Annotated[str, typer.Option("--uid", help="A name of your own that stands for the id.", show_default=False)]
+_APP_COLUMNS = {"ID": "id", "UID": "uid", "NAME": "name", "CREATED": "createdAt"}
+_ENDPOINT_COLUMNS = {"ID": "id", "URL": "url", "DISABLED": "disabled", "PAUSED": "paused", "TYPES": "filterTypes"}
+_KEY_COLUMNS = {
+    "ID": "id",
+    "ROLE": "role",
+    "NAME": "name",
+    "APP": "appId",
+    "USED": "lastUsedAt",
+    "REVOKED": "revokedAt",
+}
+
+
+@apps.command("create")
+def create_app(
+    name: Annotated[str, typer.Argument(help="What people call it; also its uid, if it can be one.")],
+    uid: Uid = "",
+    json: Json = False,
+) -> None:
+    """Make an application, or show the one that has this uid already."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        body = {"name": name, "uid": uid or _uid_of(name)}
+        print_thing(remote.post(f"{path('app')}?get_if_exists=true", body), as_json=json)
+
+
+def _uid_of(name: str) -> str | None:
+    try:
+        return check_uid(IdKind.APP, name)
+    except InvalidInput:
+        return None
+
+
+@apps.command("list")
+def list_apps(limit: Limit = None, json: Json = False) -> None:
+    """Every application."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_rows(remote.pages(path("app"), limit), _APP_COLUMNS, as_json=json, none="There is no application yet.")
+
+
+@apps.command("show")
+def show_app(app: App, json: Json = False) -> None:
+    """One application."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.get(path("app", app)), as_json=json)
+
+
+@apps.command("delete")
+def delete_app(app: App) -> None:
+    """Delete an application with its endpoints; what waits is cancelled."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        remote.delete(path("app", app))
+        say(words(f"{app} is deleted."))
+
+
+@apps.command("pause")
+def pause_app(app: App, json: Json = False) -> None:
+    """Send nothing to any of its endpoints; messages are kept."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.post(path("app", app, "pause")), as_json=json)
+
+
+@apps.command("resume")
+def resume_app(app: App, json: Json = False) -> None:
+    """Send again."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.post(path("app", app, "resume")), as_json=json)
+
+
+@endpoints.command("create")
+def create_endpoint(
+    app: App,
+    url: Annotated[str, typer.Argument(help="Where to send.")],
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only messages of this type; repeat it for more.")
+    ] = None,
+    uid: Uid = "",
+    json: Json = False,
+) -> None:
+    """Make an endpoint."""
+    body: dict[str, Any] = {"url": url, "uid": uid or None, "filterTypes": types or None}
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.post(path("app", app, "endpoint"), body), as_json=json)
+
+
+@endpoints.command("list")
+def list_endpoints(app: App, limit: Limit = None, json: Json = False) -> None:
+    """The endpoints of an application."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        found = remote.pages(path("app", app, "endpoint"), limit)
+        print_rows(found, _ENDPOINT_COLUMNS, as_json=json, none="It has no endpoint yet.")
+
+
+@endpoints.command("show")
+def show_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
+    """One endpoint."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.get(path("app", app, "endpoint", endpoint)), as_json=json)
+
+
+@endpoints.command("secret")
+def show_secret(app: App, endpoint: EndpointId, json: Json = False) -> None:
+    """The secret that its receiver verifies with; asking is written to the audit log."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.get(path("app", app, "endpoint", endpoint, "secret")), as_json=json)
+
+
+@endpoints.command("pause")
+def pause_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
+    """Send nothing to it; messages are kept."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.post(path("app", app, "endpoint", endpoint, "pause")), as_json=json)
+
+
+@endpoints.command("resume")
+def resume_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
+    """Send again."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.post(path("app", app, "endpoint", endpoint, "resume")), as_json=json)
+
+
+@endpoints.command("delete")
+def delete_endpoint(app: App, endpoint: EndpointId) -> None:
+    """Delete an endpoint; what waits for it is cancelled."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        remote.delete(path("app", app, "endpoint", endpoint))
+        say(words(f"{endpoint} is deleted."))
+
+
+@keys.command("create")
+def create_key(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    role: Annotated[Role, typer.Option("--role", help="admin: everything; app: one application; read: looking only.")],
+    app: Annotated[str, typer.Option("--app", help="The application it is for.", show_default=False)] = "",
+    json: Json = False,
+) -> None:
+    """Make a key. It is shown this once."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        made = remote.post(path("key"), {"name": name, "role": role.value, "appId": app or None})
+        print_thing(made, as_json=json)
+
+
+@keys.command("list")
+def list_keys(json: Json = False) -> None:
+    """Every key, without the keys themselves."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_rows(remote.pages(path("key")), _KEY_COLUMNS, as_json=json, none="There is no key.")
+
+
+@keys.command("revoke")
+def revoke_key(key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `list` shows it.")]) -> None:
+    """Refuse a key from now on, everywhere within five seconds."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        remote.delete(path("key", key_id))
+        say(words(f"{key_id} is revoked."))
+
+
+@policies.command("show")
+def show_policy(app: OfApp = "", endpoint: OfEndpoint = "", json: Json = False) -> None:
+    """What holds for an endpoint, an application, or by default, and where it is set."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.get(_policy_path(app, endpoint)), as_json=json)
+
+
+@policies.command("set")
+def set_policy(
+    policy: Annotated[str, typer.Argument(help="A profile's name, or a policy as JSON.")],
+    app: OfApp = "",
+    endpoint: OfEndpoint = "",
+    json: Json = False,
+) -> None:
+    """Set it for an endpoint, an application, or by default; every worker heeds it at its next call."""
+    if policy in profiles.__all__:
+        body: dict[str, Any] = {"profile": policy}
+    else:
+        try:
+            body = {"policy": json_text.loads(policy)}
+        except ValueError:
+            raise refuse(f"A policy is JSON, or one of {', '.join(profiles.__all__)}.") from None
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_thing(remote.put(_policy_path(app, endpoint), body), as_json=json)
+
+
+def _policy_path(app: str, endpoint: str) -> str:
+    if endpoint and not app:
+        raise InvalidInput("An endpoint is named together with its application: --app APP --endpoint ENDPOINT.")
+    if endpoint:
+        return path("app", app, "endpoint", endpoint, "policy")
+    return path("app", app, "policy") if app else path("policy")

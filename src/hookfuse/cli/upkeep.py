@@ -1,0 +1,178 @@
+"""Looking after the service: settings, doctor, status, migrations, master keys, retention."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeAlias
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from hookfuse.app.findings import Standing
+from hookfuse.cli.options import Config, Json, load_settings
+from hookfuse.cli.remote import Remote, RemoteError
+from hookfuse.cli.rows import print_rows, print_thing
+from hookfuse.cli.speaking import console, errors_in_one_sentence, inert, say, say_json
+from hookfuse.cli.times import stamp
+from hookfuse.config import SETTINGS, Settings, shown, variable
+from hookfuse.core.upkeep import Applied
+
+Work: TypeAlias = Callable[[Settings, Callable[[int], None]], Awaitable[dict[str, object]]]
+"""Does something to many things, tells how many so far, and returns what it did."""
+
+_PANEL = "Look after it"
+_MARKS = {
+    Standing.GOOD: ("ok     ", "green"),
+    Standing.POOR: ("warning", "yellow"),
+    Standing.BAD: ("error  ", "bold red"),
+}
+
+
+def register(app: typer.Typer) -> None:
+    for command in (config, doctor, status, healthcheck, migrate, reseal, prune):
+        app.command(rich_help_panel=_PANEL)(command)
+
+
+def config(config: Config = None, json: Json = False) -> None:
+    """Every setting as it is in force, and where it came from; passwords are hidden."""
+    with errors_in_one_sentence():
+        loaded = load_settings(config)
+    rows = [
+        {
+            "setting": name,
+            "variable": variable(name),
+            "value": shown(loaded.settings, name),
+            "from": loaded.origins[name],
+            "says": str(SETTINGS[name].metadata["says"]),
+        }
+        for name in SETTINGS
+    ]
+    print_rows(rows, {"VARIABLE": "variable", "VALUE": "value", "FROM": "from"}, as_json=json, none="")
+    for sentence in loaded.unknown:
+        say(f"Note: {inert(sentence)}", stderr=True)
+
+
+def doctor(config: Config = None, json: Json = False) -> None:
+    """Check everything that the service needs, and say what to do. Exit code 1: something does not work."""
+    from hookfuse.app.doctor import examine
+
+    with errors_in_one_sentence():
+        loaded = load_settings(config)
+        worst = Standing.GOOD
+
+        async def look() -> None:
+            nonlocal worst
+            async for found in examine(loaded):
+                worst = found.standing if found.standing is Standing.BAD else worst
+                if json:
+                    say_json(
+                        {"about": found.about, "standing": found.standing, "says": found.says, "remedy": found.remedy}
+                    )
+                    continue
+                mark = _MARKS[found.standing]
+                say(Text.assemble(mark, f"  {inert(found.about)}: {inert(found.says)}."))
+                if found.remedy:
+                    say(Text(f"         {inert(found.remedy)}", "dim"))
+
+        asyncio.run(look())
+    raise typer.Exit(1 if worst is Standing.BAD else 0)
+
+
+def status(json: Json = False) -> None:
+    """How a running service is, by HOOKFUSE_URL. Exit code 1: it is not ready."""
+    with errors_in_one_sentence(), Remote.of_environment(needs_key=False) as remote:
+        try:
+            found = remote.get("/readyz")
+        except RemoteError as error:
+            if not isinstance(error.body, dict) or "database" not in error.body:
+                raise
+            found = error.body
+    print_thing({"url": remote.place, **found}, as_json=json)
+    raise typer.Exit(0 if found["status"] == "ready" else 1)
+
+
+def healthcheck() -> None:
+    """Exit code 0 if the service at HOOKFUSE_URL answers, else 1: for containers."""
+    with errors_in_one_sentence(), Remote.of_environment(needs_key=False) as remote:
+        remote.get("/healthz")
+
+
+def migrate(config: Config = None, json: Json = False) -> None:
+    """Bring the database up to date, and show which migrations it has."""
+    with errors_in_one_sentence():
+        settings = load_settings(config).settings
+        applied = asyncio.run(_migrate(settings))
+    rows = [{"number": each.number, "name": each.name, "applied": stamp(each.applied_ms / 1000)} for each in applied]
+    print_rows(rows, {"MIGRATION": "name", "APPLIED": "applied"}, as_json=json, none="")
+
+
+async def _migrate(settings: Settings) -> list[Applied]:
+    from hookfuse.app.first_start import make_folder
+    from hookfuse.app.station import open_store
+
+    make_folder(settings)
+    store = open_store(settings.database_url, pooled=settings.database_pooled)
+    await store.open()
+    try:
+        return list(await store.applied_migrations())
+    finally:
+        await store.close()
+
+
+def reseal(config: Config = None, json: Json = False) -> None:
+    """Seal every secret anew with the newest master key, the first line of the key file."""
+    from hookfuse.app.parts import station_settings
+    from hookfuse.app.reseal import reseal
+    from hookfuse.app.station import Station
+
+    async def work(settings: Settings, advance: Callable[[int], None]) -> dict[str, object]:
+        seen = changed = 0
+        async with Station(station_settings(settings)) as station:
+            async for so_far in reseal(station.store, station.sealer):
+                seen, changed = so_far.seen, so_far.changed
+                advance(seen)
+        return {"endpoints": seen, "resealed": changed}
+
+    with errors_in_one_sentence():
+        _with_progress(load_settings(config).settings, "Sealing anew", work, as_json=json)
+
+
+def prune(
+    days: Annotated[
+        float | None, typer.Option("--days", min=0.01, help="Else HOOKFUSE_RETENTION_DAYS.", show_default=False)
+    ] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Forget messages that are older than this and have come to their end everywhere."""
+    from hookfuse.app.retention import prune
+    from hookfuse.app.station import open_store
+
+    async def work(settings: Settings, advance: Callable[[int], None]) -> dict[str, object]:
+        gone = 0
+        store = open_store(settings.database_url, pooled=settings.database_pooled)
+        await store.open()
+        try:
+            async for gone in prune(store, settings.retention_days):
+                advance(gone)
+        finally:
+            await store.close()
+        return {"messages": gone, "days": settings.retention_days}
+
+    with errors_in_one_sentence():
+        _with_progress(load_settings(config, retention_days=days).settings, "Forgetting", work, as_json=json)
+
+
+def _with_progress(settings: Settings, title: str, work: Work, *, as_json: bool) -> None:
+    """Count on stderr while it lasts, and only on a terminal; what was done is one line on stdout."""
+    columns = (SpinnerColumn(), TextColumn(title), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None)
+
+        async def run() -> dict[str, object]:
+            return await work(settings, lambda number: progress.update(task, completed=number))
+
+        done = asyncio.run(run())
+    print_thing(done, as_json=as_json)

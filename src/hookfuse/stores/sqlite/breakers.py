@@ -1,0 +1,26 @@
+"""The table of breakers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from hookfuse.stores.kept import Kept, Row
+from hookfuse.stores.sqlite.queries import SQL
+
+
+def read(db: apsw.Connection) -> Kept:
+    last: Any = db.execute(SQL["breaker_sequence"]).get
+    rows: list[Any] = db.execute(SQL["read_breakers"]).fetchall()
+    return Kept(last, tuple(Row(*row) for row in rows))
+
+
+def write(db: apsw.Connection, rows: Sequence[Row], last: int) -> None:
+    db.executemany(SQL["keep_breaker"], rows)
+    db.execute(SQL["keep_breaker_sequence"], (last,))
+
+
+def forget(db: apsw.Connection, now: int) -> None:
+    db.execute(SQL["forget_breakers"], (now,))

@@ -1,0 +1,167 @@
+"""What the program tells of itself: health, readiness, metrics, logs; and the commands that look after it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from hookfuse.app.station import Station
+from hookfuse.core.upkeep import Sealed
+from hookfuse.stores.sqlite import SqliteStore
+from hookfuse.testing import ManualClock
+from hookfuse.testing.receivers import Failing, Ok, ReceiversProcess
+from tests.service.programs import ROOT, environment, hookfuse, serving, until
+from tests.service.seeds import message, seed, send, within
+
+
+def test_health(env: dict[str, str], log: Path) -> None:
+    """It is alive and ready, and says that its breakers are its own and kept."""
+    with serving(env, log=log) as served:
+        assert served.get("/healthz") == (200, '{"status":"ok"}')
+        status, told = served.ready()
+        assert status == 200
+        assert told["status"] == "ready"
+        assert told["database"] == "ok"
+        assert told["breakers"] == "of this process, kept in the database"
+        asked = {**env, "HOOKFUSE_URL": served.url}
+        assert hookfuse("healthcheck", env=asked).returncode == 0
+        shown = hookfuse("status", "--json", env=asked)
+        assert shown.returncode == 0
+        assert json.loads(shown.stdout)["status"] == "ready"
+    assert hookfuse("healthcheck", env=asked).returncode == 1
+    assert "cannot be reached" in hookfuse("status", env=asked).stderr
+
+
+def test_metrics_and_logs(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
+    """Each attempt is one JSON line with all its fields and is counted; no name of ours is undocumented."""
+    seed(env, {"ep_1": outside.add("ep_1", Ok()), "ep_2": outside.add("ep_2", Failing(503))})
+    (id_,) = send(env, 1)
+    with serving(env, log=log) as served:
+        until(lambda: served.metric("hookfuse_attempt_seconds_count") == 2)
+        assert served.metric('hookfuse_attempts_total{outcome="ok"}') == 1
+        assert served.metric('hookfuse_attempts_total{outcome="failure"}') == 1
+        assert served.metric('hookfuse_deliveries_total{state="sent"}') == 1
+        assert served.metric("hookfuse_retries_total") == 1
+        until(lambda: served.metric("hookfuse_deliveries_waiting") == 1)
+        page = served.get("/metrics")[1]
+        assert "ep_1" not in page
+        assert "app_1" not in page
+        served.stop()
+        lines = [json.loads(line) for line in served.log.splitlines()]
+    attempts = {line["endpoint_id"]: line for line in lines if line["event"] == "attempt"}
+    assert attempts["ep_1"]["message_id"] == id_
+    assert (attempts["ep_1"]["status"], attempts["ep_1"]["outcome"]) == (200, "ok")
+    assert (attempts["ep_2"]["status"], attempts["ep_2"]["delivery"]) == (503, "retry")
+    assert attempts["ep_2"]["next_in"] > 0
+    documented = (ROOT / "docs" / "operating.md").read_text()
+    names = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE hookfuse_")}
+    assert {name for name in names if f"`{name.removesuffix('_total')}" not in documented} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PORT", "many"), ("WORKER_LEASE", "30"), ("DATABASE_URL", "mysql://u:canary@h/d")]
+)
+def test_wrong_settings(env: dict[str, str], name: str, value: str) -> None:
+    """A wrong setting ends the start with one sentence, before anything is made."""
+    refused = hookfuse("serve", env={**env, f"HOOKFUSE_{name}": value})
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert refused.stderr.startswith("Error: ")
+    assert refused.stderr.count("\n") == 1
+    assert "canary" not in refused.stderr
+
+
+def test_config(env: dict[str, str]) -> None:
+    """`config` tells every setting with its value and where it came from."""
+    shown = hookfuse("config", "--json", env={**env, "HOOKFUSE_REDIS_URL": "redis://:canary@host/0"})
+    rows = {each["setting"]: each for each in map(json.loads, shown.stdout.splitlines())}
+    assert rows["data_dir"]["value"] == env["HOOKFUSE_DATA_DIR"]
+    assert rows["data_dir"]["from"] == "HOOKFUSE_DATA_DIR"
+    assert rows["redis_url"]["value"] == "redis://:***@host/0"
+    assert rows["host"]["from"] == "default"
+    assert "canary" not in shown.stdout + hookfuse("config", env=env).stdout
+
+
+def test_doctor(env: dict[str, str], tmp_path: Path) -> None:
+    """The doctor finds nothing wrong before and after the first start, changes nothing, and names a cure."""
+    data = Path(env["HOOKFUSE_DATA_DIR"])
+    before = hookfuse("doctor", "--json", env=env)
+    assert before.returncode == 0
+    assert not data.exists()
+    assert hookfuse("migrate", env=env).returncode == 0
+    found = [json.loads(line) for line in hookfuse("doctor", "--json", env=env).stdout.splitlines()]
+    assert {each["standing"] for each in found} == {"ok"}
+    data.chmod(0o755)
+    open_to_all = hookfuse("doctor", env=env)
+    assert open_to_all.returncode == 0
+    assert f"chmod 700 {data}" in open_to_all.stdout
+    data.chmod(0o700)
+    wrong = {**env, "HOOKFUSE_WORKER_LEASE": "20", "HOOKFUSE_ALLOWED_NETWORKS": "0.0.0.0/0"}
+    wrong["HOOKFUSE_DATABASE_URL"] = "postgresql://user:canary@127.0.0.1:1/none"
+    wrong["HOOKFUSE_REDIS_URL"] = "redis://:canary@127.0.0.1:1/0"
+    sick = hookfuse("doctor", "--json", env=wrong)
+    assert sick.returncode == 1
+    about = {each["about"]: each for each in map(json.loads, sick.stdout.splitlines()) if each["standing"] != "ok"}
+    assert about.keys() == {"lease", "egress guard", "database", "Redis"}
+    assert all(each["remedy"] for each in about.values())
+    assert "canary" not in sick.stdout + sick.stderr
+
+
+def test_migrate(env: dict[str, str], log: Path) -> None:
+    """`migrate` brings a database up to date and shows what it has; while a service runs on it, it is refused."""
+    shown = hookfuse("migrate", "--json", env=env)
+    names = [json.loads(line)["name"] for line in shown.stdout.splitlines()]
+    assert names == sorted(names)
+    assert "0001_delivery" in names
+    with serving(env, log=log):
+        assert hookfuse("migrate", env=env).returncode == 1
+
+
+def test_reseal(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
+    """With a new master key above the old one, every secret is sealed anew; then the old key can go."""
+    seed(env, {f"ep_{number}": outside.add(f"ep_{number}", Ok()) for number in range(3)})
+    file = Path(env["HOOKFUSE_DATA_DIR"]) / "master.key"
+    old = file.read_text()
+    before = within(env, sealed)
+    file.write_text(b64encode(os.urandom(32)).decode() + "\n" + old)
+    done = hookfuse("reseal", "--json", env=env)
+    assert json.loads(done.stdout) == {"endpoints": 3, "resealed": 3}
+    assert json.loads(hookfuse("reseal", "--json", env=env).stdout)["resealed"] == 0
+    assert all(now.secret != was.secret for now, was in zip(within(env, sealed), before, strict=True))
+    file.write_text(file.read_text().splitlines()[0])
+    send(env, 1)
+    with serving(env, log=log) as served:
+        until(lambda: served.metric('hookfuse_deliveries_total{state="sent"}') == 3)
+
+
+async def sealed(station: Station) -> list[Sealed]:
+    return list(await station.store.sealed_page("", 100))
+
+
+def test_prune(env: dict[str, str]) -> None:
+    """`prune` forgets old messages that have ended, and says how many."""
+    seed(env, {})
+
+    async def send_long_ago() -> None:
+        store = SqliteStore(Path(env["HOOKFUSE_DATA_DIR"]) / "hookfuse.db", clock=ManualClock())
+        await store.open()
+        await store.accept([message(number) for number in range(2_500)])
+        await store.close()
+
+    asyncio.run(send_long_ago())
+    send(env, 1)
+    pruned = hookfuse("prune", "--days", "1", "--json", env=env)
+    assert json.loads(pruned.stdout) == {"messages": 2_500, "days": 1.0}
+
+
+def test_unknown_variable(tmp_path: Path, log: Path) -> None:
+    """A misspelt variable is told at the start, with the one that was perhaps meant."""
+    with serving(environment(tmp_path / "data", worker_slot="1"), log=log) as served:
+        assert "perhaps HOOKFUSE_WORKER_SLOTS is meant" in served.log
+        assert served.stop(signal.SIGINT) == 0
