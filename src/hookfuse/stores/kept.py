@@ -117,6 +117,11 @@ class KeptBreakers(MemoryStore):
             self._follower = None
         await self.flush()
 
+    def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
+        super().succeeded(key, policy, generation, started)
+        self._changed.add(key)
+        self._noted.set()
+
     def _keep(self, step: Step) -> None:
         super()._keep(step)
         self._changed.add(step.breaker.key)

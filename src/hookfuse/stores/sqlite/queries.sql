@@ -68,8 +68,7 @@ SELECT min(late_at) FROM lanes WHERE stop = 0 AND in_flight < width AND late_ms 
 UPDATE deliveries
 SET state = ?, queue = NULL, place = NULL, due_ms = NULL, token = NULL, ended_ms = ?, reason = ?,
     attempts = attempts + ?, spent = spent + ?
-WHERE message_id = ? AND endpoint_id = ? AND token = ? AND queue = 2
-RETURNING message_id, endpoint_id;
+WHERE message_id = ? AND endpoint_id = ? AND token = ? AND queue = 2;
 
 -- name: settle_pending
 -- ?1 reason, ?2 made, ?3 spent, ?4 due, ?5 now, ?6 message, ?7 endpoint, ?8 token
