@@ -23,6 +23,7 @@ from typing import Any
 import uvicorn
 
 from hookfuse.app.first_start import Started, check_master_key, first_admin_key
+from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.health import Health
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
@@ -65,6 +66,7 @@ class Service:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
+        collect_seldom()
         metrics, events = Metrics(), EventLog(self._settings)
         own = None if self._sock is None else self._sock.getsockname()[:2]
         station = Station(
