@@ -120,14 +120,11 @@ class Face(Generic[S, T]):
         return seconds
 
     def _counted(self, admission: Admission, outcome: Outcome, seconds: float | None) -> bool:
-        """Count a success of a healthy breaker the short way, if this is one: there is nothing to wait for."""
-        session, policy = self._session, admission.policy
-        plain = outcome.kind is OK and seconds is not None and admission.token is None and not admission.degraded
-        # An instant less a latency loses its last digits, which a rule on latencies would see.
-        if not plain or policy.judges_latency or session.healthy(admission.key) is None:
+        """Count a plain success the short way, if this is one: there is nothing to wait for."""
+        plain = outcome.kind is OK and admission.token is None and not admission.degraded
+        if not plain or seconds is None:
             return False
-        session.succeeded(admission.key, policy, admission.generation, session.timer() - seconds)
-        return True
+        return self._session.count(admission.key, admission.policy, admission.generation, seconds)
 
     def _give_back(self, admission: Admission) -> bool:
         """Whether there is something to release."""

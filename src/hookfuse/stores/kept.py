@@ -119,12 +119,20 @@ class KeptBreakers(MemoryStore):
 
     def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
         super().succeeded(key, policy, generation, started)
-        self._changed.add(key)
-        self._noted.set()
+        self._note(key)
+
+    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
+        counted = super().count(key, policy, generation, seconds)
+        if counted:
+            self._note(key)
+        return counted
 
     def _keep(self, step: Step) -> None:
         super()._keep(step)
-        self._changed.add(step.breaker.key)
+        self._note(step.breaker.key)
+
+    def _note(self, key: str) -> None:
+        self._changed.add(key)
         self._noted.set()
 
     async def _write(self, keys: Collection[str]) -> None:

@@ -40,8 +40,8 @@ _WORKING = {
     "enable_bitmapscan": "off",
     "enable_material": "off",
 }
-"""What workers do is always the same: from a few rows by an index to a few others. A plan that was made while a table was
-nearly empty would go through all of it, and be kept while it grows."""
+"""What workers do is always the same: from a few rows by an index to a few others. A plan that was made while a table
+was nearly empty would go through all of it, and be kept while it grows."""
 
 
 class Duty(StrEnum):

@@ -81,6 +81,12 @@ class TaskSession:
             return
         self._buffer(key, policy, generation, (self.timer() - started) * 1000)
 
+    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
+        if self._verbs.strict or self._verbs.mirror.healthy(key) is None:
+            return False
+        self._buffer(key, policy, generation, seconds * 1000)
+        return True
+
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         unsubscribe = self._verbs.announcer.subscribe(observer)
         self._follow_soon()
