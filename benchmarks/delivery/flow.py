@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from benchmarks.delivery.world import BODY, PRODUCERS, Place, emptied, produce, run, settle_in
+from benchmarks.delivery.world import BODY, PRODUCERS, Place, app_id, emptied, produce, run, settle_in
 from benchmarks.report import Bar, say, table
 from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.station import Station
@@ -35,18 +35,18 @@ def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
         best = {"aiohttp": 0.0}
         for turn in range(ROUNDS):
             say(f"delivery, round {turn + 1} of {ROUNDS}")
-            best["aiohttp"] = max(best["aiohttp"], run(_floor(urls)))
+            best["aiohttp"] = max(best["aiohttp"], run(floor(urls)))
             for place in places:
                 for workers in (1,) if place.redis is None else (1, 2):
                     name = f"{place.name}, {workers} worker{'s' * (workers > 1)}"
                     best[name] = max(best.get(name, 0.0), run(_deliver(place, sink, urls, workers)))
-    floor = best["aiohttp"]
-    rows = [[name, f"{rate:,.0f}", f"{rate / floor:.2f}x"] for name, rate in best.items()]
+    bare = best["aiohttp"]
+    rows = [[name, f"{rate:,.0f}", f"{rate / bare:.2f}x"] for name, rate in best.items()]
     bars = [
         Bar(
             f"{name}: at least {least:.1f} x a bare aiohttp loop",
-            f"{best[name] / floor:.2f}x",
-            best[name] >= least * floor,
+            f"{best[name] / bare:.2f}x",
+            best[name] >= least * bare,
         )
         for name, least in (("Postgres, 1 worker", 1.0), ("SQLite, 1 worker", 0.8))
         if name in best
@@ -54,7 +54,7 @@ def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
     return [table(["deliveries a second, accept to settled", "rate", "of aiohttp"], rows)], bars
 
 
-async def _floor(urls: Sequence[str]) -> float:
+async def floor(urls: Sequence[str]) -> float:
     numbers = iter(range(MESSAGES))
     headers = {"content-type": "application/json"}
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -72,21 +72,21 @@ async def _floor(urls: Sequence[str]) -> float:
 
 async def _deliver(place: Place, sink: ReceiversProcess, urls: Sequence[str], workers: int) -> float:
     await emptied(place)
-    apps = [f"app_{number}" for number in range(len(urls))]
+    apps = [app_id(number) for number in range(len(urls))]
     async with Station(place.settings()) as station:
         await settle_in(station, urls)
         helpers = [] if place.redis is None else [start_worker(place) for _ in range(workers)]
         working = asyncio.create_task(station.worker.run()) if place.redis is None else None
         try:
             await produce(station.acceptor, apps, len(apps))
-            await _until_settled(station)
-            arrived = _arrived(sink)
+            await until_settled(station)
+            before = arrived(sink)
             started = time.perf_counter()
             await produce(station.acceptor, apps, MESSAGES)
             # Asking the sink disturbs nobody; the database is asked once it can only be about the last settlements.
-            while _arrived(sink) < arrived + MESSAGES:
+            while arrived(sink) < before + MESSAGES:
                 await asyncio.sleep(0.02)
-            await _until_settled(station)
+            await until_settled(station)
             seconds = time.perf_counter() - started
             await _check_sent(station, apps, len(apps) + MESSAGES)
             return MESSAGES / seconds
@@ -99,7 +99,7 @@ async def _deliver(place: Place, sink: ReceiversProcess, urls: Sequence[str], wo
                 helper.wait()
 
 
-def _arrived(sink: ReceiversProcess) -> int:
+def arrived(sink: ReceiversProcess) -> int:
     return sum(counts.requests for counts in sink.counts.values())
 
 
@@ -115,12 +115,12 @@ def start_worker(place: Place) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command)
 
 
-async def _until_settled(station: Station) -> None:
+async def until_settled(station: Station) -> None:
     while (left := await station.store.backlog()).waiting or left.in_flight:
         await asyncio.sleep(0.01)
 
 
 async def _check_sent(station: Station, apps: Sequence[str], count: int) -> None:
     sent = (DeliveryState.SENT,)
-    found = sum([await station.store.count(Chosen(app_id, states=sent)) for app_id in apps])
+    found = sum([await station.store.count(Chosen(app, states=sent)) for app in apps])
     assert found == count, f"{found} of {count} were sent"
