@@ -88,9 +88,10 @@ class Books:
     def latencies(self, names: tuple[str, ...], since: float) -> list[float]:
         """From sending to arrival, of messages sent since then."""
         return [
-            arrival.at - self.accepted[message]
-            for (message, name), arrival in self.arrived.items()
-            if name in names and self.accepted.get(message, 0.0) >= since
+            self.arrived[message, name].at - sent_at
+            for message, sent_at in self.accepted.items()
+            for name in names
+            if sent_at >= since and (message, name) in self.arrived
         ]
 
     def arrivals(self, name: str, begin: float, end: float) -> list[Arrival]:

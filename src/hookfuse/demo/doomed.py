@@ -26,9 +26,9 @@ def doomed(
     return [at for first in accepted_at for at in _sent_in_vain(first, delays, broken) if at < until]
 
 
-def within(instants: Iterable[float], periods: Sequence[Period]) -> int:
-    """How many of them fall into one of the periods."""
-    return sum(_covers(periods, at) for at in instants)
+def within(instants: Iterable[float], periods: Sequence[Period]) -> list[float]:
+    """Those that fall into one of the periods."""
+    return [at for at in instants if _covers(periods, at)]
 
 
 def periods(changes: Iterable[tuple[float, bool]], until: float) -> list[Period]:

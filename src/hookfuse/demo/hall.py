@@ -42,7 +42,13 @@ class Hall:
             sock = bind(self._settings)
         except InvalidInput:
             raise InvalidInput(f"Port {self._settings.port} is not to be had; choose another --port.") from None
-        service = Service(self._settings, self._part, sock, started.set_result, self._around, heeds_signals=False)
+
+        def tell(what: Started) -> None:
+            # Whoever waited may have been cancelled meanwhile.
+            if not started.done():
+                started.set_result(what)
+
+        service = Service(self._settings, self._part, sock, tell, self._around, heeds_signals=False)
         self.serving = asyncio.create_task(service.run(), name="demo-service")
         try:
             yield await while_serving(self.serving, started)

@@ -21,7 +21,7 @@ from hookfuse.demo.database import passing_database
 from hookfuse.demo.folder import passing_folder
 from hookfuse.demo.hall import Hall, while_serving
 from hookfuse.demo.producer import Producer
-from hookfuse.demo.receivers import CAST, DemoReceivers
+from hookfuse.demo.receivers import CAST, VICTIM, DemoReceivers
 from hookfuse.demo.settings import Wanted, environment
 from hookfuse.demo.story import Stage, Story
 from hookfuse.demo.telling import Teller
@@ -91,6 +91,8 @@ class Show:
         receivers = await stack.enter_async_context(DemoReceivers(books))
         hall = Hall(settings, receivers, books, self._wanted.workers)
         started = await stack.enter_async_context(hall.open())
+        # A Redis that is away would be told only by a story without its turns.
+        await hall.watch.inspect(VICTIM)
         assert started.address is not None
         assert started.admin_key is not None
         url = f"http://{started.address[0]}:{started.address[1]}"

@@ -58,8 +58,8 @@ class Switchboard:
             return refusal
         try:
             body = json.loads(await _body(request))
-            name, conduct = body["name"], Conduct(body["behaviour"])
-        except (ValueError, KeyError, TypeError):
+            name, conduct = str(body["name"]), Conduct(body["behaviour"])
+        except (ValueError, KeyError, TypeError, RecursionError):
             return _problem(422, "validation_error", f"Send name and behaviour, one of {', '.join(Conduct)}.")
         if name not in CAST:
             return _problem(404, "not_found", f"There is no such receiver; there are {', '.join(CAST)}.")

@@ -12,7 +12,7 @@ from hookfuse.app.station import Station
 from hookfuse.core.delivery import Chosen, DeliveryState, Place
 from hookfuse.core.state import Snapshot, State, Transition
 from hookfuse.demo.books import Books
-from hookfuse.demo.doomed import Period, doomed, periods, within
+from hookfuse.demo.doomed import doomed, periods, within
 from hookfuse.demo.receivers import Change, Conduct
 from hookfuse.errors import HookfuseError
 
@@ -106,17 +106,16 @@ class Watch:
         mine = (each for each in self.transitions if each.key == key)
         refusing = periods(((each.at, each.after is not State.CLOSED) for each in mine), now)
         vain = doomed(self._books.accepted.values(), delays, broken, now)
-        return within(vain, refusing) - await self._made(endpoint_id, broken, refusing)
+        made = within(await self._attempts(endpoint_id), broken)
+        return len(within(vain, refusing)) - len(within(made, refusing))
 
-    async def _made(self, endpoint_id: str, broken: Sequence[Period], refusing: Sequence[Period]) -> int:
-        """Requests that were made all the same, by the attempts in the store."""
-        begin, end = broken[0].begin, broken[-1].end
-        made = [
+    async def _attempts(self, endpoint_id: str) -> list[float]:
+        """When requests were made to an endpoint, by the store."""
+        return [
             each.at_ms / 1000
             for message in self._books.accepted
             for each in await self._station.store.attempts(message, endpoint_id)
         ]
-        return within((at for at in made if begin <= at < end), refusing)
 
     def _changed(self, made: Transition) -> None:
         self.transitions.append(made)
