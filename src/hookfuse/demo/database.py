@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,11 +21,17 @@ _CONNECTS_WITHIN = 10.0
 async def passing_database(url: str) -> AsyncIterator[str]:
     """Yields its URL, and drops it in the end."""
     name = f"hookfuse_demo_{secrets.token_hex(6)}"
-    await _execute(url, _SQL["create_database"].format(name=name))
+    drop = _SQL["drop_database"].format(name=name)
+    try:
+        await _execute(url, _SQL["create_database"].format(name=name))
+    except asyncio.CancelledError:
+        # Nobody knows how far it came.
+        await _execute(url, drop)
+        raise
     try:
         yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     finally:
-        await _execute(url, _SQL["drop_database"].format(name=name))
+        await _execute(url, drop)
 
 
 async def _execute(url: str, statement: str) -> None:
