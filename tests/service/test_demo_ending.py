@@ -55,7 +55,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ended_in_mid_story(env: dict[str, str], folder: Path, log: Path, number: int) -> None:
     """A signal in mid-story ends it in good order, with an exit code that says so, and leaves nothing behind."""
-    with demo(env, folder, log) as program:
+    with demo(env, folder, log, "--for", "20") as program:
         program.wait_for("phoenix dies", 60)
         processes = descendants(program.process.pid)
         assert program.stop(number) == 130

@@ -139,7 +139,12 @@ class Show:
         ids, watch = stage.producer.endpoint_ids, stage.watch
         names = {id_: name for name, id_ in ids.items()}
         found = await watch.states(stage.producer.app_id)
-        states = {(place.message_id, names[place.endpoint_id]): state for place, state in found.items()}
+        # Someone may have made an endpoint of their own meanwhile.
+        states = {
+            (place.message_id, names[place.endpoint_id]): state
+            for place, state in found.items()
+            if place.endpoint_id in names
+        }
         avoided = 0
         for name, id_ in ids.items():
             changes = [each for each in stage.receivers.changes if each.name == name]
