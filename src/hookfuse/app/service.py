@@ -18,9 +18,10 @@ import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from hookfuse.app.first_start import Started, check_master_key, first_admin_key
 from hookfuse.app.garbage import collect_seldom
@@ -40,6 +41,9 @@ _log = logging.getLogger("hookfuse.app")
 
 _KILLED = 130
 
+Around: TypeAlias = Callable[[Station, ASGIApp], ASGIApp]
+"""Puts something around what is served; called once, when the station is open and before anything is delivered."""
+
 
 class Part(StrEnum):
     """Which parts of the service a process runs."""
@@ -58,11 +62,16 @@ class Service:
         part: Part,
         sock: socket.socket | None,
         started: Callable[[Started], None] = lambda started: None,
+        around: Around = lambda station, served: served,
+        *,
+        heeds_signals: bool = True,
     ) -> None:
         self._settings = settings
         self._part = part
         self._sock = sock
         self._started = started
+        self._around = around
+        self._heeds_signals = heeds_signals
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -120,7 +129,7 @@ class Service:
             api = make_app(station, settings=WebSettings(self._settings.payload_limit, self._settings.rate_limit))
         return _Server(
             uvicorn.Config(
-                Surface(api, health, metrics),
+                self._around(station, Surface(api, health, metrics)),
                 loop="none",
                 http="httptools",
                 ws="none",
@@ -136,12 +145,13 @@ class Service:
     @contextmanager
     def _heeding_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        heeded = (signal.SIGINT, signal.SIGTERM) if self._heeds_signals else ()
+        for number in heeded:
             loop.add_signal_handler(number, self.stop)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in heeded:
                 loop.remove_signal_handler(number)
 
 

@@ -3,6 +3,7 @@
     commands   what can be typed, and `hookfuse breakers`
     running    serve, api, worker                      upkeep     config, doctor, status, migrate, reseal, prune
     receiving  listen                                  options    what many commands take
+    demonstrating  demo
     resources  app, endpoint, key, policy              messages   message, delivery
     guarding   breaker                                 remote     the API that these four call
     speaking   how it speaks: consoles, JSON, errors in one sentence

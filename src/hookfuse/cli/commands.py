@@ -13,6 +13,7 @@ from rich.text import Text
 from hookfuse.app.fleet import Fleet, NothingStored
 from hookfuse.breakers import Breakers
 from hookfuse.cli import running, upkeep
+from hookfuse.cli.demonstrating import demo
 from hookfuse.cli.guarding import breaker
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.messages import deliveries, messages
@@ -47,6 +48,7 @@ breakers = typer.Typer(
     no_args_is_help=True,
 )
 running.register(app)
+app.command(rich_help_panel=running.PANEL)(demo)
 upkeep.register(app)
 app.command(rich_help_panel=_USE)(listen)
 for group, name in (
