@@ -31,7 +31,9 @@ KEPT_BYTES = 4_096
 """How much of a response is kept with its attempt."""
 
 _STATES = {Step.SENT: DeliveryState.SENT, Step.RETRY: DeliveryState.PENDING, Step.FAILED: DeliveryState.FAILED}
-_RAMP_PAUSE_MS = 100
+_RAMP_PAUSE_MS = 50
+"""How long a lane waits when it has as much in flight as its ramp allows."""
+
 _CONTENT = ("content-type", "application/json")
 
 _log = logging.getLogger("hookfuse.delivery")
@@ -101,7 +103,7 @@ class Courier:
         settled = False
         try:
             if admission.share < 1 and claim.in_flight > max(1, int(target.cap * admission.share)):
-                self._settler.defer(Deferral(claim, "ramp", delay_ms=_RAMP_PAUSE_MS))
+                self._settler.defer(Deferral(claim, "ramp", wait_ms=_RAMP_PAUSE_MS))
                 return
             if time.monotonic() >= dial_before:
                 # The lease would end in mid-request, and someone else would send it too.

@@ -402,6 +402,31 @@ async def test_the_ramp_limits_the_flow_after_closing(post: Post) -> None:
         assert 1 <= post.sender.most_in_flight <= 2
 
 
+async def test_what_waits_for_a_probe_goes_on_when_it_failed(post: Post) -> None:
+    """A lane that was turned away beside a probe is looked at after the next cool-off, not after the probe's lease."""
+    policy = Policy(trip=Streak(1), cool_off=4, probe_lease=300)
+    await post.endpoint(cap=5, policy=policy.to_dict(), retry={"delays": [0.1] * 30, "jitter": 0})
+    await post.bench.widen("ep_1")
+    post.sender.answers = answer(500)
+    await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        second = await post.bench.send()
+        post.sender.hold()
+        post.clock.advance(4)
+        async with asyncio.timeout(10):
+            while not post.sender.in_flight:
+                await asyncio.sleep(0.002)
+            while (await post.bench.delivery(second)).reason != "breaker_probing":
+                await asyncio.sleep(0.002)
+        post.sender.let_go()
+        await post.until_attempts(2)
+        await post.until_quiet(worker)
+        post.clock.advance(4.1)
+        await post.until_attempts(3)
+
+
 async def test_a_lost_database_loses_nothing(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was sent while the database was away is settled once it is back, and not sent again."""
     await post.endpoint()
