@@ -34,6 +34,7 @@ from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.ports.duties import Duties
 from hookfuse.ports.service import Presets, ServiceStore
+from hookfuse.ports.tallies import Tallies
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
 
@@ -239,7 +240,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Duties, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Duties, Tallies, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

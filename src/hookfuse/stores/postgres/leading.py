@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from hookfuse.core.duty import Duty, Tenure
-from hookfuse.stores.postgres import duties
+from hookfuse.core.tally import Guarded, Seen
+from hookfuse.stores.postgres import duties, tallies
 from hookfuse.stores.postgres.connections import Job
 
 T = TypeVar("T")
@@ -23,6 +24,18 @@ class Leading:
 
     async def duties(self) -> Sequence[Tenure]:
         return await self._alone(duties.held)
+
+    async def seen(self, back_ms: int, others: Mapping[str, int]) -> Sequence[Seen]:
+        return await self._alone(lambda db: tallies.seen(db, back_ms, others))
+
+    async def seen_of(self, backs: Mapping[str, int]) -> Sequence[Seen]:
+        return await self._alone(lambda db: tallies.seen_of(db, backs)) if backs else []
+
+    async def guarded(self, endpoint_ids: Sequence[str]) -> Sequence[Guarded]:
+        return await self._alone(lambda db: tallies.guarded(db, endpoint_ids))
+
+    async def prune_tallies(self, older_than_ms: int, *, tenure: Tenure | None = None) -> int:
+        return await self._together(lambda db: tallies.prune(db, older_than_ms, tenure))
 
     async def _alone(self, job: Job[T]) -> T:
         raise NotImplementedError

@@ -13,10 +13,13 @@ from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
+from hookfuse.testing.delivery.tallying import Tallying
 from hookfuse.testing.delivery.upkeep import Upkeeping
 
 __all__ = ["Bench", "DeliveryStoreContract"]
 
 
-class DeliveryStoreContract(Accepting, Claiming, Settling, Directing, Handling, Listing, Serving, Upkeeping, Leading):
+class DeliveryStoreContract(
+    Accepting, Claiming, Settling, Directing, Handling, Listing, Serving, Upkeeping, Leading, Tallying
+):
     """Everything that a delivery store promises."""
