@@ -15,6 +15,8 @@ from hookfuse.core.delivery import Claim
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.courier import OnAttempt
 from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.keeper import Keeper
+from hookfuse.delivery.sampler import Sampler
 from hookfuse.delivery.targets import Defaults, Targets
 from hookfuse.delivery.worker import Worker, WorkerSettings
 from hookfuse.errors import InvalidInput
@@ -92,7 +94,15 @@ class Station:
             on_attempt=on_attempt,
             on_lost=on_lost,
         )
-        self.leader = leader_of(self.store, settings.worker, settings.retention_days)
+        keeper = Keeper(self.store, self.breakers, self.targets) if self.shared else None
+        self.sampler = Sampler(self.store, self.breakers, settings.defaults.policy, keeper)
+        self.leader = leader_of(
+            self.store,
+            self.sampler,
+            settings.worker,
+            retention_days=settings.retention_days,
+            shared=self.shared,
+        )
         """Does the fleet's common work; enter it to take part."""
 
     async def __aenter__(self) -> Self:

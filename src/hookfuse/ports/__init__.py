@@ -33,7 +33,9 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.ports.duties import Duties
+from hookfuse.ports.sampling import Sampling
 from hookfuse.ports.service import Presets, ServiceStore
+from hookfuse.ports.standings import Standings
 from hookfuse.ports.tallies import Tallies
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
@@ -103,7 +105,7 @@ class BreakerSession(HotPath, Protocol):
     def close(self) -> None: ...
 
 
-class AsyncBreakerSession(HotPath, Protocol):
+class AsyncBreakerSession(HotPath, Sampling, Protocol):
     """The same verbs as coroutines."""
 
     async def admit(self, key: str, policy: Policy) -> Admission: ...
@@ -240,7 +242,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Duties, Tallies, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Duties, Tallies, Standings, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

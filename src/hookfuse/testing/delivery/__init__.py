@@ -13,6 +13,7 @@ from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
+from hookfuse.testing.delivery.standing import StandingFast
 from hookfuse.testing.delivery.tallying import Tallying
 from hookfuse.testing.delivery.upkeep import Upkeeping
 
@@ -20,6 +21,16 @@ __all__ = ["Bench", "DeliveryStoreContract"]
 
 
 class DeliveryStoreContract(
-    Accepting, Claiming, Settling, Directing, Handling, Listing, Serving, Upkeeping, Leading, Tallying
+    Accepting,
+    Claiming,
+    Settling,
+    Directing,
+    Handling,
+    Listing,
+    Serving,
+    Upkeeping,
+    Leading,
+    Tallying,
+    StandingFast,
 ):
     """Everything that a delivery store promises."""
