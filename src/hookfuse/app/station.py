@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from hookfuse.app.duties import leader_of
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.addresses import Networks
 from hookfuse.core.delivery import Claim
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.courier import OnAttempt
 from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.keeper import Keeper
+from hookfuse.delivery.sampler import Sampler
 from hookfuse.delivery.targets import Defaults, Targets
 from hookfuse.delivery.worker import Worker, WorkerSettings
 from hookfuse.errors import InvalidInput
@@ -44,6 +47,8 @@ class StationSettings:
     proxy: Proxy | None = None
     pooled: bool = False
     """Whether Postgres is reached through a pooler in transaction mode."""
+    retention_days: float = 0.0
+    """How long messages are kept; 0: for ever."""
 
 
 class Station:
@@ -89,6 +94,16 @@ class Station:
             on_attempt=on_attempt,
             on_lost=on_lost,
         )
+        keeper = Keeper(self.store, self.breakers, self.targets) if self.shared else None
+        self.sampler = Sampler(self.store, self.breakers, settings.defaults.policy, keeper)
+        self.leader = leader_of(
+            self.store,
+            self.sampler,
+            settings.worker,
+            retention_days=settings.retention_days,
+            shared=self.shared,
+        )
+        """Does the fleet's common work; enter it to take part."""
 
     async def __aenter__(self) -> Self:
         await self.store.open()

@@ -22,6 +22,7 @@ from hookfuse.core.delivery import (
     Rescued,
     Settlement,
 )
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.outcome import Outcome
@@ -31,7 +32,11 @@ from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
+from hookfuse.ports.duties import Duties
+from hookfuse.ports.sampling import Sampling
 from hookfuse.ports.service import Presets, ServiceStore
+from hookfuse.ports.standings import Standings
+from hookfuse.ports.tallies import Tallies
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
 
@@ -104,7 +109,7 @@ class BreakerSession(HotPath, Protocol):
     def close(self) -> None: ...
 
 
-class AsyncBreakerSession(HotPath, Protocol):
+class AsyncBreakerSession(HotPath, Sampling, Protocol):
     """The same verbs as coroutines."""
 
     async def admit(self, key: str, policy: Policy) -> Admission: ...
@@ -175,7 +180,10 @@ class Directory(Presets, Protocol):
 
 
 class Lanes(Protocol):
-    """The delivery verbs. Each is one transaction; all instants are the database's."""
+    """The delivery verbs. Each is one transaction; all instants are the database's.
+
+    What is done for a duty carries its tenure, and does nothing if the duty has changed hands.
+    """
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
         """Store messages with a delivery for each matching endpoint: committed when this returns."""
@@ -197,11 +205,11 @@ class Lanes(Protocol):
         """A breaker changed: look at these lanes again."""
         ...
 
-    async def rescue(self, *, deaths: int, limit: int = 1000) -> Rescued:
+    async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
         """Return deliveries whose lease ended; those that lost this many workers have failed."""
         ...
 
-    async def prune(self, *, older_than_ms: int, limit: int = 1000) -> int:
+    async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
         """Forget up to `limit` messages that are older and have no open delivery; returns how many."""
         ...
 
@@ -238,7 +246,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Duties, Tallies, Standings, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:
