@@ -23,7 +23,8 @@ from typing import Any, TypeAlias
 import uvicorn
 from starlette.types import ASGIApp
 
-from hookfuse.app.first_start import Started, check_master_key, first_admin_key
+from hookfuse.api.keys import make_first_key
+from hookfuse.app.first_start import Started, check_master_key
 from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.health import Health
 from hookfuse.app.logs import EventLog
@@ -86,7 +87,7 @@ class Service:
         with self._heeding_signals():
             async with station, AsyncExitStack() as stack:
                 await check_master_key(station, self._settings)
-                admin_key = None if self._part is Part.WORKER else await first_admin_key(station)
+                admin_key = None if self._part is Part.WORKER else await make_first_key(station.store)
                 for observer in (events.changed, metrics.changed):
                     stack.callback(station.breakers.subscribe(observer).close)
                 health = Health(station, delivers=self._part is not Part.API)

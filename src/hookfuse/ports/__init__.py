@@ -162,8 +162,13 @@ class Directory(Presets, Protocol):
         """Those of these ids that exist, in no particular order."""
         ...
 
-    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
-        """Change some fields; the version grows, and every worker sees it at its next claim."""
+    async def change_endpoint(
+        self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Endpoint | None:
+        """Change some fields; the version grows, and every worker sees it at its next claim.
+
+        None: there is no such endpoint, or it is no longer of the `version` that was asked for.
+        """
         ...
 
     async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:

@@ -102,8 +102,12 @@ class PostgresStore(Serving, Leading):
     async def endpoints(self, ids: Sequence[str]) -> Sequence[Endpoint]:
         return await self._connections.alone(Duty.DESK, lambda db: directory.endpoints_of(db, ids))
 
-    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
-        found = await self._connections.together(Duty.DESK, lambda db: directory.change_endpoint(db, id_, changes))
+    async def change_endpoint(
+        self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Endpoint | None:
+        found = await self._connections.together(
+            Duty.DESK, lambda db: directory.change_endpoint(db, id_, changes, version)
+        )
         self._bell.ring()
         return found
 

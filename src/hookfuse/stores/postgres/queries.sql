@@ -408,6 +408,9 @@ WHERE id = ANY ($1::text[]);
 -- name: endpoints_of_application
 SELECT id FROM hookfuse.endpoints WHERE app_id = $1 AND stop & 8 = 0 ORDER BY id;
 
+-- name: hold_endpoint
+SELECT version FROM hookfuse.endpoints WHERE id = $1 FOR UPDATE;
+
 -- name: change_endpoint
 UPDATE hookfuse.endpoints AS e
 SET (url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response, breaker_key, cap,

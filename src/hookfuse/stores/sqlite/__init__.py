@@ -110,8 +110,10 @@ class SqliteStore(Serving, Leading):
     async def endpoints(self, ids: Sequence[str]) -> Sequence[Endpoint]:
         return await self._read(lambda db: directory.endpoints_of(db, list(ids)))
 
-    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
-        return await self._direct(lambda db, now: directory.change_endpoint(db, id_, changes, now), rings=True)
+    async def change_endpoint(
+        self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Endpoint | None:
+        return await self._direct(lambda db, now: directory.change_endpoint(db, id_, changes, version, now), rings=True)
 
     async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
         return await self._direct(lambda db, now: directory.stop_endpoint(db, id_, stop, reason, now))

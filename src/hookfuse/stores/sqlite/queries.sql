@@ -147,6 +147,9 @@ DELETE FROM messages WHERE id = ?;
 -- name: prune_keys
 DELETE FROM idempotency_keys WHERE created_ms < ?;
 
+-- name: endpoint_version
+SELECT version FROM endpoints WHERE id = ?;
+
 -- name: stop_endpoints
 UPDATE endpoints
 SET stop = stop | :stop, version = version + 1, updated_ms = :now,
