@@ -16,7 +16,7 @@ from importlib.metadata import version
 from benchmarks import document
 from benchmarks.report import Report
 
-NAMES = ("calls", "keys", "edge", "shared", "sender", "delivery", "ingest")
+NAMES = ("calls", "keys", "edge", "shared", "sender", "delivery", "ingest", "sampling")
 LIBRARIES = ("hookfuse", "pybreaker", "circuitbreaker", "aiobreaker", "purgatory", "interlock-cb", "redis", "fastapi")
 
 

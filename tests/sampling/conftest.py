@@ -28,19 +28,20 @@ from hookfuse.testing.delivery.bench import TurnableClock
 from hookfuse.testing.postgres import store_with_clock
 
 FIRST = Tenure(Duty.SAMPLING, "first", 0, 1, 0)
+_FOREVER_MS = 10**12
 
 
 class Clocks:
     """Several clocks that are turned together."""
 
     def __init__(self, *clocks: TurnableClock) -> None:
-        self._clocks = clocks
+        self.clocks = clocks
 
     def now(self) -> float:
-        return self._clocks[0].now()
+        return self.clocks[0].now()
 
     def advance(self, seconds: float) -> None:
-        for clock in self._clocks:
+        for clock in self.clocks:
             clock.advance(seconds)
 
 
@@ -106,6 +107,12 @@ class Fleet:
         await self.breakers.catch_up()
         return await self.sampler.sample(tenure)
 
+    async def lead(self, holder: str = "first") -> Tenure:
+        """Take the duty from whoever has it."""
+        await self.store.give_up_duties("first")
+        (tenure,) = await self.store.hold_duties([Duty.SAMPLING], holder, _FOREVER_MS)
+        return tenure
+
     async def state(self, key: str) -> Snapshot:
         return await self.breakers.inspect(key)
 
@@ -153,6 +160,7 @@ async def alone(folder: Path) -> AsyncIterator[Fleet]:
     kept = KeptBreakers(store, clock=clock)
     await kept.load()
     found = Fleet(store, kept, clock, shared=False)
+    await found.lead()
     yield found
     await found.breakers.close()
     await store.close()
@@ -163,6 +171,7 @@ async def together(postgres_url: str, redis_url: str) -> AsyncIterator[Fleet]:
     breakers, redis_clock = testing_redis.store_with_clock(redis_url)
     async with store_with_clock(postgres_url, deadline=30) as (store, database_clock):
         found = Fleet(store, breakers, Clocks(database_clock, redis_clock), shared=True)
+        await found.lead()
         yield found
         await found.breakers.close()
     redis_clock.close()

@@ -13,6 +13,7 @@ from hookfuse.api.call import Call, Reader
 from hookfuse.api.endpoint_models import EndpointIn, EndpointOut, EndpointPatch, EndpointUpsert, told
 from hookfuse.api.problems import field, not_found
 from hookfuse.api.routes import Routes
+from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Page
 from hookfuse.core import bounds
 from hookfuse.core.destination import Destination
@@ -133,6 +134,7 @@ async def _start_clean(call: Call, endpoint: Endpoint) -> None:
         await breakers.enable(key, reason="the endpoint was enabled", actor=call.key.id)
     elif endpoint.breaker_key is None:
         await breakers.reset(key, reason="the endpoint was mended", actor=call.key.id)
+    await keep_standing(call.parts, key)
     await call.parts.store.unblock([endpoint.id])
 
 

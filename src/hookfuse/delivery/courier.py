@@ -34,6 +34,7 @@ _STATES = {Step.SENT: DeliveryState.SENT, Step.RETRY: DeliveryState.PENDING, Ste
 _RAMP_PAUSE_MS = 50
 """How long a lane waits when it has as much in flight as its ramp allows."""
 
+_GONE = "gone: the endpoint answered 410"
 _CONTENT = ("content-type", "application/json")
 
 _log = logging.getLogger("hookfuse.delivery")
@@ -137,7 +138,7 @@ class Courier:
             if transition is not None:
                 await self._heed(target, transition)
         if verdict.disable:
-            await self._disable(claim.endpoint_id, "gone: the endpoint answered 410")
+            await self._disable_gone(claim, target)
         if verdict.flag and verdict.flag != target.flag:
             await self._quietly(self._store.change_endpoint(claim.endpoint_id, {"flag": verdict.flag}))
         attempt = _attempt(claim, result, started)
@@ -149,6 +150,14 @@ class Courier:
         if transition.after is State.DISABLED and target.policy.reenable_ms is None:
             for endpoint_id in self._targets.endpoints_of(target.key):
                 await self._disable(endpoint_id, f"breaker: {transition.reason}")
+
+    async def _disable_gone(self, claim: Claim, target: Target) -> None:
+        """Its own breaker is disabled too, so that it comes back as any disabled one does; a shared one is not."""
+        own = target.key == f"{claim.app_id}/{claim.endpoint_id}"
+        if own:
+            await self._quietly(self._breakers.disable(target.key, reason=_GONE, actor="breaker"))
+        if not own or target.policy.reenable_ms is None:
+            await self._disable(claim.endpoint_id, _GONE)
 
     async def _disable(self, endpoint_id: str, reason: str) -> None:
         await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason))
