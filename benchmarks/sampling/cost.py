@@ -114,7 +114,7 @@ async def _cpu(connection: asyncpg.Connection, client: redis.Redis) -> float:
     info = client.info("cpu")
     pids = [row[0] for row in await connection.fetch("SELECT pid FROM pg_stat_activity")]
     shared = sum(_of_process(pid) for pid in pids if pid != connection.get_server_pid())
-    return time.process_time() + shared + float(info["used_cpu_user"]) + float(info["used_cpu_sys"])  # type: ignore[index]
+    return time.process_time() + shared + float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
 
 def _of_process(pid: int) -> float:

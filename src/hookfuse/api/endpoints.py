@@ -17,7 +17,7 @@ from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Page
 from hookfuse.core import bounds
 from hookfuse.core.destination import Destination
-from hookfuse.core.endpoint import Endpoint, Stop
+from hookfuse.core.endpoint import Endpoint, Offer, Stop
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
 from hookfuse.core.secret import SecretRing
@@ -113,7 +113,7 @@ async def _change(call: Call, found: Endpoint, changes: dict[str, Any], disabled
     store = call.parts.store
     moved = "url" in changes and changes["url"] != found.url
     if moved:
-        changes["flag"] = ""
+        changes |= {"flag": "", "offer": "" if found.enabled else Offer.URL_CHANGED}
     changed = _there(await store.change_endpoint(found.id, changes)) if changes else found
     if disabled and changed.enabled:
         changed = _there(await store.stop_endpoint(found.id, Stop.DISABLED, BY_HAND))

@@ -33,6 +33,7 @@ from hookfuse.api import (
     recovery,
     schedules,
     task_routes,
+    trials,
 )
 from hookfuse.api.ingest import Ingest, asks_for_it
 from hookfuse.api.parts import Parts
@@ -46,6 +47,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         endpoints,
         endpoint_secrets,
         recovery,
+        trials,
         event_types,
         messages,
         attempts,

@@ -19,9 +19,10 @@ from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.lanes import BLOCKED_AT_MOST_MS
 from hookfuse.core.outcome import FAILURE, OK, Outcome
 from hookfuse.core.response import LOCAL_DELAY, Step, Verdict, judge
-from hookfuse.core.sending import Request, SendResult, Trouble
+from hookfuse.core.sending import SendResult, Trouble
 from hookfuse.core.state import State, Transition
 from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.requesting import request_to
 from hookfuse.delivery.settler import Settler
 from hookfuse.delivery.targets import Target, Targets
 from hookfuse.errors import StoreError
@@ -35,7 +36,6 @@ _RAMP_PAUSE_MS = 50
 """How long a lane waits when it has as much in flight as its ramp allows."""
 
 _GONE = "gone: the endpoint answered 410"
-_CONTENT = ("content-type", "application/json")
 
 _log = logging.getLogger("hookfuse.delivery")
 
@@ -111,19 +111,13 @@ class Courier:
                 self._settler.defer(Deferral(claim, "lease_short"))
                 return
             started = self._now()
-            result = await self._sender.send(self._request(claim, target, started))
+            request = request_to(target, claim.message_id, claim.payload, started, self._sign_ed25519)
+            result = await self._sender.send(request)
             settled = True
             await self._conclude(claim, target, result, started, admission)
         finally:
             if not settled:
                 await self._breakers.release(admission)
-
-    def _request(self, claim: Claim, target: Target, now: float) -> Request:
-        assert target.destination is not None
-        headers: tuple[tuple[str, str], ...] = (_CONTENT, *target.headers)
-        if target.ring is not None:
-            headers += signing.headers(target.ring, claim.message_id, int(now), claim.payload, now, self._sign_ed25519)
-        return Request(target.destination, headers, claim.payload, target.timeout)
 
     async def _conclude(
         self, claim: Claim, target: Target, result: SendResult, started: float, admission: Admission | None

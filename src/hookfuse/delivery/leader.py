@@ -52,6 +52,7 @@ class Leader:
         self._tasks: dict[Duty, asyncio.Task[None]] = {}
         self._lost_at = 0.0
         self._beside = beside
+        self._draws = random.Random()
         self._running: list[asyncio.Task[None]] = []
 
     @property
@@ -92,7 +93,7 @@ class Leader:
         while True:
             await self.beat()
             # Not all processes at once.
-            await asyncio.sleep(self._lease / _BEATS_PER_LEASE * random.uniform(0.8, 1))
+            await asyncio.sleep(self._lease / _BEATS_PER_LEASE * self._draws.uniform(0.8, 1))
 
     async def _heed(self, held: Mapping[Duty, Tenure]) -> None:
         """Begin what is newly held, and end what is not held any more."""

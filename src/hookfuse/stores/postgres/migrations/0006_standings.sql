@@ -16,3 +16,6 @@ CREATE TABLE hookfuse.breaker_memory (
 );
 
 INSERT INTO hookfuse.breaker_memory VALUES (1, '', 0);
+
+-- Why someone should think of enabling a disabled endpoint; empty: there is no reason.
+ALTER TABLE hookfuse.endpoints ADD COLUMN offer text COLLATE "C" NOT NULL DEFAULT '';

@@ -16,3 +16,6 @@ CREATE TABLE breaker_memory (
 ) STRICT;
 
 INSERT INTO breaker_memory VALUES (1, '', 0);
+
+-- Why someone should think of enabling a disabled endpoint; empty: there is no reason.
+ALTER TABLE endpoints ADD COLUMN offer TEXT NOT NULL DEFAULT '';
