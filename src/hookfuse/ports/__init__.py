@@ -31,6 +31,7 @@ from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
+from hookfuse.ports.notices import Notices
 from hookfuse.ports.service import Presets, ServiceStore
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
@@ -157,8 +158,13 @@ class Directory(Presets, Protocol):
         """Change some fields; the version grows, and every worker sees it at its next claim."""
         ...
 
-    async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
-        """Send nothing to it until `start_endpoint` takes this reason to stop away."""
+    async def stop_endpoint(
+        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+    ) -> Endpoint | None:
+        """Send nothing to it until `start_endpoint` takes this reason to stop away.
+
+        The transition of the breaker that stops it is kept in the same transaction.
+        """
         ...
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None: ...
@@ -234,7 +240,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Notices, Upkeep, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:
