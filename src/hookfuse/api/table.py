@@ -21,6 +21,7 @@ from hookfuse.api import (
     deliveries,
     destinations,
     dispatch,
+    duties,
     endpoint_secrets,
     endpoints,
     event_types,
@@ -55,6 +56,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         schedules,
         task_routes,
         keys,
+        duties,
         health,
     )
     for operation in module.routes

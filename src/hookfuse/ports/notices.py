@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from hookfuse.core.duty import Tenure
 from hookfuse.core.history import Entry, Head
 from hookfuse.core.notice import Notice, NoticeChannel, NoticeSettings, NoticeState, Occurrence
 from hookfuse.core.paging import Span
@@ -34,13 +35,15 @@ class History(Protocol):
         """By generation (`Mark.at_ms`), then by key: of one breaker, of one application, or all."""
         ...
 
-    async def prune_history(self, *, older_than_ms: int, limit: int = 1000) -> int:
+    async def prune_history(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
         """Forget up to `limit` transitions, and as many notices that have ended; returns how many of both."""
         ...
 
 
 class Outbox(Protocol):
-    async def claim_notices(self, channel: NoticeChannel, limit: int, *, lease_ms: int) -> Sequence[Notice]:
+    async def claim_notices(
+        self, channel: NoticeChannel, limit: int, *, lease_ms: int, tenure: Tenure | None = None
+    ) -> Sequence[Notice]:
         """Take notices that are due, or whose lease has ended; each claim counts as an attempt."""
         ...
 
@@ -68,7 +71,7 @@ class Outbox(Protocol):
         """Replace a seal by another of the same content; False: it was changed meanwhile, and stays as it is."""
         ...
 
-    async def look_for_failing(self, stages_ms: Sequence[int]) -> Sequence[Occurrence]:
+    async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:
         """Put those into the outbox that have failed for as long as a stage; returns what is new."""
         ...
 

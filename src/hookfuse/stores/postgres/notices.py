@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from hookfuse.core.duty import Tenure
 from hookfuse.core.history import Entry, Head
 from hookfuse.core.notice import (
     Event,
@@ -21,6 +22,7 @@ from hookfuse.core.paging import Span
 from hookfuse.core.state import Override, State, Transition
 from hookfuse.stores.postgres import outbox
 from hookfuse.stores.postgres.connections import Connection, Connections, Duty, Job
+from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.lists import by_id, by_time
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.sql import storable
@@ -48,11 +50,13 @@ class Notices:
     ) -> Sequence[Entry]:
         return await self._asked(lambda db: _transitions(db, span, app_id, key))
 
-    async def prune_history(self, *, older_than_ms: int, limit: int = 1000) -> int:
-        return await self._told(lambda db: _prune(db, older_than_ms, limit))
+    async def prune_history(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
+        return await self._told(lambda db: _prune(db, older_than_ms, limit, tenure))
 
-    async def claim_notices(self, channel: NoticeChannel, limit: int, *, lease_ms: int) -> Sequence[Notice]:
-        return await self._asked(lambda db: _claim(db, channel, limit, lease_ms))
+    async def claim_notices(
+        self, channel: NoticeChannel, limit: int, *, lease_ms: int, tenure: Tenure | None = None
+    ) -> Sequence[Notice]:
+        return await self._asked(lambda db: _claim(db, channel, limit, lease_ms, tenure))
 
     async def settle_notice(self, notice: Notice, state: NoticeState, *, reason: str = "", delay_ms: int = 0) -> bool:
         delay = delay_ms if state is NoticeState.PENDING else None
@@ -79,8 +83,8 @@ class Notices:
     async def reseal_notices(self, before: NoticeSettings, sealed: bytes) -> bool:
         return await self._asked(lambda db: _done(db, "reseal_notices", before.app_id, before.sealed, sealed))
 
-    async def look_for_failing(self, stages_ms: Sequence[int]) -> Sequence[Occurrence]:
-        return await self._told(lambda db: outbox.look_for_failing(db, stages_ms, self._rules))
+    async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:
+        return await self._told(lambda db: outbox.look_for_failing(db, stages_ms, tenure, self._rules))
 
     async def _asked(self, job: Job[T]) -> T:
         return await self._connections.alone(Duty.DESK, job)
@@ -135,8 +139,11 @@ def _notice(row: Any) -> Notice:
     return Notice(**values)
 
 
-async def _claim(db: Connection, channel: NoticeChannel, limit: int, lease_ms: int) -> list[Notice]:
-    return [_notice(row) for row in await db.fetch(SQL["claim_notices"], channel.value, limit, lease_ms)]
+async def _claim(
+    db: Connection, channel: NoticeChannel, limit: int, lease_ms: int, tenure: Tenure | None
+) -> list[Notice]:
+    fence = (None, None) if tenure is None else (tenure.duty.value, tenure.fence)
+    return [_notice(row) for row in await db.fetch(SQL["claim_notices"], channel.value, limit, lease_ms, *fence)]
 
 
 async def _settings_from(db: Connection, after: str, limit: int) -> list[NoticeSettings]:
@@ -155,7 +162,9 @@ async def _change_settings(db: Connection, settings: NoticeSettings) -> NoticeSe
     return outbox.read_settings(row)
 
 
-async def _prune(db: Connection, older_than_ms: int, limit: int) -> int:
+async def _prune(db: Connection, older_than_ms: int, limit: int, tenure: Tenure | None) -> int:
+    if not await holds(db, tenure):
+        return 0
     gone = int(await db.fetchval(SQL["prune_transitions"], older_than_ms, limit))
     gone += int(await db.fetchval(SQL["prune_notices"], oldest_id(older_than_ms), limit))
     await db.execute(SQL["prune_heads"], older_than_ms)

@@ -11,6 +11,7 @@ from typing import Any
 
 from hookfuse.core import history
 from hookfuse.core.delivery import Claim, DeliveryState, Rescued, Settlement
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Endpoint, Stop
 from hookfuse.core.history import Entry, app_of, named_endpoint, told_by
 from hookfuse.core.notice import Earlier, Event, NoticeChannel, NoticeRules, NoticeSettings, Occurrence, Placed, place
@@ -18,6 +19,7 @@ from hookfuse.core.state import State, Transition
 from hookfuse.stores.postgres import directory
 from hookfuse.stores.postgres import settle as settling
 from hookfuse.stores.postgres.connections import Connection
+from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.sql import storable
 
@@ -74,15 +76,19 @@ async def settle(db: Connection, settlements: Sequence[Settlement], rules: Notic
     return stale
 
 
-async def rescue(db: Connection, deaths: int, limit: int, rules: NoticeRules) -> Rescued:
-    rescued = await settling.rescue(db, deaths, limit)
+async def rescue(db: Connection, deaths: int, limit: int, tenure: Tenure | None, rules: NoticeRules) -> Rescued:
+    rescued = await settling.rescue(db, deaths, limit, tenure)
     for message_id, endpoint_id in sorted(rescued.quarantined, key=lambda place: place.endpoint_id):
         app_id = await db.fetchval(SQL["lane_application"], endpoint_id)
         await announce(db, history.quarantined(app_id, endpoint_id, message_id, await moment(db)), rules)
     return rescued
 
 
-async def look_for_failing(db: Connection, stages_ms: Sequence[int], rules: NoticeRules) -> list[Occurrence]:
+async def look_for_failing(
+    db: Connection, stages_ms: Sequence[int], tenure: Tenure | None, rules: NoticeRules
+) -> list[Occurrence]:
+    if not await holds(db, tenure):
+        return []
     now = await moment(db)
     await db.execute(SQL["end_failing"])
     await db.execute(SQL["begin_failing"], now)

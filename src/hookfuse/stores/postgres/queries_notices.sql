@@ -89,6 +89,7 @@ UPDATE hookfuse.notices SET folded = folded + $2 WHERE id = $1 AND state = 'pend
 WITH due AS (
     SELECT id FROM hookfuse.notices
     WHERE channel = $1 AND due_ms <= (SELECT hookfuse.now_ms())
+      AND ($4::text IS NULL OR EXISTS (SELECT 1 FROM hookfuse.duties WHERE duty = $4 AND fence = $5::bigint))
     ORDER BY due_ms LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 UPDATE hookfuse.notices AS n

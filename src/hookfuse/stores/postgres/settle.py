@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Place, Queue, Rescued, Settlement
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Stop
 from hookfuse.stores.postgres.connections import Connection
+from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.sql import storable
 
@@ -58,8 +60,10 @@ async def defer(db: Connection, deferrals: Sequence[Deferral]) -> None:
     )
 
 
-async def rescue(db: Connection, deaths: int, limit: int) -> Rescued:
+async def rescue(db: Connection, deaths: int, limit: int, tenure: Tenure | None) -> Rescued:
     """Somebody else may rescue at the same time: a lease is given back once, and only that counts."""
+    if not await holds(db, tenure):
+        return Rescued(0)
     lost = await db.fetch(SQL["lost_leases"], limit)
     ends = []
     for message_id, endpoint_id, token, died in lost:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from hookfuse.core.duty import Tenure
 from hookfuse.core.history import Entry, Head
 from hookfuse.core.notice import (
     Event,
@@ -24,6 +25,7 @@ from hookfuse.core.paging import Span
 from hookfuse.core.state import Override, State, Transition
 from hookfuse.stores.sql import storable
 from hookfuse.stores.sqlite import lists, outbox
+from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
 T = TypeVar("T")
@@ -55,14 +57,16 @@ class Notices:
             name, values = "transitions_of_application_page", {"app": app_id}
         return await self._read(lambda db: lists.page(db, name, span, _entry, **values))
 
-    async def prune_history(self, *, older_than_ms: int, limit: int = 1000) -> int:
-        return await self._write(lambda db, now: _prune(db, older_than_ms, limit))
+    async def prune_history(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
+        return await self._write(lambda db, now: _prune(db, older_than_ms, limit, tenure))
 
-    async def claim_notices(self, channel: NoticeChannel, limit: int, *, lease_ms: int) -> Sequence[Notice]:
+    async def claim_notices(
+        self, channel: NoticeChannel, limit: int, *, lease_ms: int, tenure: Tenure | None = None
+    ) -> Sequence[Notice]:
         # Most of the time nothing is due, and looking costs no transaction.
         if not await self._read(lambda db: _due(db, channel, 1, self._now_ms())):
             return []
-        return await self._write(lambda db, now: _claim(db, channel, limit, lease_ms, now))
+        return await self._write(lambda db, now: _claim(db, channel, limit, lease_ms, tenure, now))
 
     async def settle_notice(self, notice: Notice, state: NoticeState, *, reason: str = "", delay_ms: int = 0) -> bool:
         return await self._write(lambda db, now: _settle(db, notice, state, reason, delay_ms, now))
@@ -89,8 +93,8 @@ class Notices:
         values = {"app": before.app_id, "before": before.sealed, "after": sealed}
         return await self._write(lambda db, now: _changed(db, "reseal_notices", **values))
 
-    async def look_for_failing(self, stages_ms: Sequence[int]) -> Sequence[Occurrence]:
-        return await self._write(lambda db, now: outbox.look_for_failing(db, stages_ms, self._rules, now))
+    async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:
+        return await self._write(lambda db, now: outbox.look_for_failing(db, stages_ms, tenure, self._rules, now))
 
     def _now_ms(self) -> int:
         raise NotImplementedError
@@ -140,7 +144,11 @@ def _due(db: apsw.Connection, channel: NoticeChannel, limit: int, now: int) -> l
     return db.execute(SQL["due_notices"], {"channel": channel.value, "now": now, "limit": limit}).fetchall()
 
 
-def _claim(db: apsw.Connection, channel: NoticeChannel, limit: int, lease_ms: int, now: int) -> list[Notice]:
+def _claim(
+    db: apsw.Connection, channel: NoticeChannel, limit: int, lease_ms: int, tenure: Tenure | None, now: int
+) -> list[Notice]:
+    if not holds(db, tenure):
+        return []
     return [
         _notice(db.execute(SQL["claim_notice"], {"id": id_, "until": now + lease_ms}).fetchone())
         for (id_,) in _due(db, channel, limit, now)
@@ -175,7 +183,9 @@ def _change_settings(db: apsw.Connection, settings: NoticeSettings, now: int) ->
     return found
 
 
-def _prune(db: apsw.Connection, older_than_ms: int, limit: int) -> int:
+def _prune(db: apsw.Connection, older_than_ms: int, limit: int, tenure: Tenure | None) -> int:
+    if not holds(db, tenure):
+        return 0
     gone = 0
     bounds = {"prune_transitions": older_than_ms, "prune_notices": oldest_id(older_than_ms)}
     for name, before in bounds.items():

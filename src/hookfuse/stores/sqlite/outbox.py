@@ -13,6 +13,7 @@ import apsw
 
 from hookfuse.core import history
 from hookfuse.core.delivery import Claim, Rescued, Settlement
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Endpoint, Stop
 from hookfuse.core.history import Entry, app_of, named_endpoint, told_by
 from hookfuse.core.notice import Earlier, Event, NoticeChannel, NoticeRules, NoticeSettings, Occurrence, Placed, place
@@ -20,6 +21,7 @@ from hookfuse.core.state import State, Transition
 from hookfuse.stores.sql import storable
 from hookfuse.stores.sqlite import directory
 from hookfuse.stores.sqlite import settle as settling
+from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
 
@@ -77,15 +79,21 @@ def settle(db: apsw.Connection, settlements: Sequence[Settlement], rules: Notice
     return stale
 
 
-def rescue(db: apsw.Connection, deaths: int, limit: int, rules: NoticeRules, now: int) -> Rescued:
-    rescued = settling.rescue(db, deaths, limit, now)
+def rescue(
+    db: apsw.Connection, deaths: int, limit: int, tenure: Tenure | None, rules: NoticeRules, now: int
+) -> Rescued:
+    rescued = settling.rescue(db, deaths, limit, tenure, now)
     for message_id, endpoint_id in rescued.quarantined:
         app_id: Any = db.execute(SQL["lane_application"], {"endpoint": endpoint_id}).get
         announce(db, history.quarantined(app_id, endpoint_id, message_id, now), rules, now)
     return rescued
 
 
-def look_for_failing(db: apsw.Connection, stages_ms: Sequence[int], rules: NoticeRules, now: int) -> list[Occurrence]:
+def look_for_failing(
+    db: apsw.Connection, stages_ms: Sequence[int], tenure: Tenure | None, rules: NoticeRules, now: int
+) -> list[Occurrence]:
+    if not holds(db, tenure):
+        return []
     db.execute(SQL["end_failing"])
     db.execute(SQL["begin_failing"], {"now": now})
     found: list[Any] = db.execute(SQL["failing_longer"], {"stages": json.dumps(list(stages_ms)), "now": now}).fetchall()

@@ -9,7 +9,9 @@ from typing import Any
 import apsw
 
 from hookfuse.core.delivery import Attempt, Claim, Deferral, Place, Queue, Rescued, Settlement
+from hookfuse.core.duty import Tenure
 from hookfuse.stores.sql import storable
+from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
 _RING = {Queue.FRESH: SQL["ring_fresh"], Queue.LATE: SQL["ring_late"]}
@@ -119,7 +121,9 @@ def end_leases(db: apsw.Connection) -> None:
     db.execute(SQL["end_leases"])
 
 
-def rescue(db: apsw.Connection, deaths: int, limit: int, now: int) -> Rescued:
+def rescue(db: apsw.Connection, deaths: int, limit: int, tenure: Tenure | None, now: int) -> Rescued:
+    if not holds(db, tenure):
+        return Rescued(0)
     lost: list[Any] = db.execute(SQL["lost_leases"], (now, limit)).fetchall()
     db.executemany(SQL["count_death"], ((message_id, endpoint_id) for message_id, endpoint_id, _, _ in lost))
     ends = _Ends(db, now)

@@ -9,6 +9,7 @@ from hookfuse.testing.delivery.bench import Bench
 from hookfuse.testing.delivery.claiming import Claiming
 from hookfuse.testing.delivery.directing import Directing
 from hookfuse.testing.delivery.handling import Handling
+from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
 from hookfuse.testing.delivery.noticing import Noticing
 from hookfuse.testing.delivery.outbox import Posting
@@ -20,6 +21,6 @@ __all__ = ["Bench", "DeliveryStoreContract"]
 
 
 class DeliveryStoreContract(
-    Accepting, Claiming, Settling, Directing, Handling, Listing, Serving, Noticing, Posting, Upkeeping
+    Accepting, Claiming, Settling, Directing, Handling, Listing, Serving, Noticing, Posting, Upkeeping, Leading
 ):
     """Everything that a delivery store promises."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from hookfuse.core.duty import Duty
 from hookfuse.core.notice import Event, NoticeChannel, NoticeSettings, NoticeState
 from hookfuse.core.state import State
 from hookfuse.testing.delivery.bench import Bench, OnBench
@@ -57,6 +58,18 @@ class Posting(OnBench):
         assert sorted(each.key for each in found) == ["app_1/0", "app_1/1"]
         assert {each.channel for each in found} == {CHAT}
         assert len(await bench.store.claim_notices(NoticeChannel.EMAIL, 9, lease_ms=1000)) == 3
+
+    async def test_a_leader_that_was_replaced(self, bench: Bench) -> None:
+        """Whoever no longer holds the duty claims nothing, finds nothing, and forgets nothing."""
+        await listening(bench)
+        await bench.store.keep_transitions([transition(bench, State.CLOSED, State.OPEN)])
+        (old,) = await bench.store.hold_duties([Duty.NOTICES], "one", 1000)
+        bench.clock.advance(2)
+        (new,) = await bench.store.hold_duties([Duty.NOTICES], "two", 1000)
+        assert await bench.store.claim_notices(CHAT, 1, lease_ms=1000, tenure=old) == []
+        assert await bench.store.look_for_failing([0], old) == []
+        assert await bench.store.prune_history(older_than_ms=bench.now_ms + 1, tenure=old) == 0
+        assert len(await bench.store.claim_notices(CHAT, 1, lease_ms=1000, tenure=new)) == 1
 
     async def test_settings(self, bench: Bench) -> None:
         """What an application chose reads back, is replaced as a whole, resealed if nobody changed it, and deleted."""
