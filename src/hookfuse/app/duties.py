@@ -18,8 +18,11 @@ _LEASE_ALONE = 60.0
 """Where one process has the file to itself, nobody waits to take over, and each renewal is a write to the disk."""
 
 
-def leader_of(store: DeliveryStore, worker: WorkerSettings, retention_days: float) -> Leader:
-    work: dict[Duty, Work] = {Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run}
+def leader_of(store: DeliveryStore, worker: WorkerSettings, retention_days: float, notify: Work) -> Leader:
+    work: dict[Duty, Work] = {
+        Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run,
+        Duty.NOTICES: notify,
+    }
     if retention_days:
         work[Duty.RETENTION] = partial(keep_pruning, store, retention_days)
     return Leader(store, work, holder=_name(), lease=_LEASE_ALONE if _alone(store) else LEASE)

@@ -13,6 +13,8 @@ from hookfuse.core.state import CLOSED, DISABLED, HALF_OPEN, OPEN, Snapshot, Sta
 
 BY_HAND = "by hand"
 """The reason of an endpoint that its owner disabled."""
+AUTOMATIC = frozenset({"breaker", "worker"})
+"""Actors that are nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,8 @@ def told_by(entry: Entry) -> Occurrence | None:
 def stopped(endpoint: Endpoint) -> Occurrence:
     """An endpoint was disabled or enabled, and not by its breaker."""
     event = Event.ENDPOINT_ENABLED if endpoint.enabled else Event.ENDPOINT_DISABLED
-    reason = endpoint.disabled_reason
-    facts = (
-        {} if endpoint.enabled else {"reason": reason, "why": reason, "actor": "operator" if reason == BY_HAND else ""}
-    )
+    reason = BY_HAND if endpoint.enabled else endpoint.disabled_reason
+    facts = {"reason": reason, "why": reason, "actor": "operator" if reason == BY_HAND else "worker"}
     about = f"{endpoint.app_id}/{endpoint.id}"
     return Occurrence(
         event, endpoint.id, endpoint.version, about, endpoint.app_id, endpoint.updated_ms, endpoint.id, facts

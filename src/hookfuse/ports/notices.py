@@ -1,4 +1,4 @@
-"""What stores keep of breakers' transitions, and the outbox of notices about them.
+"""What stores keep of breakers' transitions, the outbox of notices about them, and who carries mails.
 
 Whatever people are to be told of is put into the outbox in the transaction that writes it down: by
 `keep_transitions`, and also by `stop_endpoint`, `start_endpoint`, `settle` and `rescue`.
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from hookfuse.core.duty import Tenure
 from hookfuse.core.history import Entry, Head
+from hookfuse.core.mail import Mail, Mailed
 from hookfuse.core.notice import Notice, NoticeChannel, NoticeSettings, NoticeState, Occurrence
 from hookfuse.core.paging import Span
 from hookfuse.core.state import Transition
@@ -78,3 +79,11 @@ class Outbox(Protocol):
 
 class Notices(History, Outbox, Protocol):
     """Both."""
+
+
+class Mailer(Protocol):
+    """Hands mails to a server. What goes wrong there is a value."""
+
+    async def send(self, mail: Mail) -> Mailed: ...
+
+    async def close(self) -> None: ...
