@@ -14,7 +14,7 @@ MOST_RECIPIENTS: Final = 20
 # The plain part of what RFC 5321 allows: no quotes, no comments, nothing outside of ASCII.
 _LOCAL: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
 _LABEL: Final = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_ADDRESS: Final = re.compile(rf"(?=.{{3,254}}\Z){_LOCAL}@{_LABEL}(\.{_LABEL})*", re.ASCII)
+_ADDRESS: Final = re.compile(rf"(?=.{{3,254}}\Z)(?=[^@]{{1,64}}@){_LOCAL}@{_LABEL}(\.{_LABEL})*", re.ASCII)
 _SECRET: Final = re.compile(r"[^\x00-\x1f\x7f]*")
 _FORM: Final = "A mail server is given as smtp://user:password@host:587, or smtps://… for TLS from the first byte on."
 _PORTS: Final = {"smtp": 587, "smtps": 465}

@@ -14,7 +14,7 @@ from typing import Self
 
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.state import Transition
-from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.errors import HookfuseError, StoreError, StoreUnavailable
 from hookfuse.ports.notices import History
 from hookfuse.telemetry import Observer
 
@@ -23,6 +23,7 @@ _log = logging.getLogger("hookfuse.delivery")
 _MOST_AT_ONCE = 200
 _MOST_WAITING = 10_000
 _PAUSE = 1.0
+_BEGINS_WITHIN = 1.0
 _LAST_WORDS = 2.0
 
 
@@ -46,6 +47,12 @@ class Chronicle:
     async def __aenter__(self) -> Self:
         self._subscription = self._breakers.subscribe(self._hear)
         self._writer = asyncio.create_task(self._write_on(), name="hookfuse-chronicle")
+        try:
+            # A store that is followed is heard from when it was first read, so that comes before anything happens here.
+            async with asyncio.timeout(_BEGINS_WITHIN):
+                await self._breakers.catch_up()
+        except (HookfuseError, TimeoutError) as error:
+            _log.warning("transitions are not heard of yet: %s", str(error) or "no answer in time")
         return self
 
     async def __aexit__(self, *_: object) -> None:
