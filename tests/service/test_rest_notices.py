@@ -57,7 +57,7 @@ async def test_a_disabled_endpoint_is_told(mailing: tuple[Service, Inbox], recei
     await service.until(both_sent)
     (arrival,) = seen
     secret = (await service.ok("GET", f"/app/{app}/notices/secret"))["key"]
-    told = Webhook(secret).verify(arrival.body, arrival.headers)
+    told = Webhook(secret).verify(arrival.body, dict(arrival.headers))
     assert (told["type"], told["data"]["endpointId"], told["data"]["trigger"]) == (
         "endpoint.disabled",
         endpoint,

@@ -22,7 +22,7 @@ _log = logging.getLogger("hookfuse.delivery")
 
 _MOST_AT_ONCE = 200
 _MOST_WAITING = 10_000
-_PAUSE = 1.0
+_PAUSE = 0.5
 _BEGINS_WITHIN = 1.0
 _LAST_WORDS = 2.0
 
@@ -42,6 +42,7 @@ class Chronicle:
         # While the database is away the oldest may be lost here; what they led to is found when it is back.
         self._heard: deque[Transition] = deque(maxlen=_MOST_WAITING)
         self._noted = asyncio.Event()
+        self._ending = False
         self._writer: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -58,13 +59,13 @@ class Chronicle:
     async def __aexit__(self, *_: object) -> None:
         self._subscription.close()
         assert self._writer is not None
+        self._ending = True
+        self._noted.set()
+        # Cut off in mid-journey, it would not know what it has written.
+        await asyncio.wait([self._writer], timeout=_LAST_WORDS)
         self._writer.cancel()
         await asyncio.gather(self._writer, return_exceptions=True)
-        try:
-            async with asyncio.timeout(_LAST_WORDS):
-                while self._heard:
-                    await self._write()
-        except (StoreError, TimeoutError):
+        if self._heard:
             _log.warning("%d transitions could not be written down here", len(self._heard))
 
     def _hear(self, transition: Transition) -> None:
@@ -72,7 +73,7 @@ class Chronicle:
         self._noted.set()
 
     async def _write_on(self) -> None:
-        while True:
+        while self._heard or not self._ending:
             await self._noted.wait()
             self._noted.clear()
             try:

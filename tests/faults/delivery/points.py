@@ -94,18 +94,21 @@ def _wrap_notices() -> None:
     _around(SqliteStore, "keep_breakers", "before_keep", "after_keep", only=lambda rows, last, made: made)
     _around(PostgresStore, "keep_transitions", "before_keep", "after_keep")
     _around(AsyncBreakers, "record", None, "transition")
-    announce, announce_in_postgres = sqlite_outbox.announce, postgres_outbox.announce
+    _wrap_outboxes(sqlite_outbox, postgres_outbox)
+
+
+def _wrap_outboxes(in_sqlite: Any, in_postgres: Any) -> None:
+    announce, announce_there = in_sqlite.announce, in_postgres.announce
 
     def announcing(*args: Any) -> None:
         announce(*args)
         reach("in_outbox")
 
-    async def announcing_in_postgres(*args: Any) -> None:
-        await announce_in_postgres(*args)
+    async def announcing_there(*args: Any) -> None:
+        await announce_there(*args)
         reach("in_outbox")
 
-    sqlite_outbox.announce = announcing
-    postgres_outbox.announce = announcing_in_postgres
+    in_sqlite.announce, in_postgres.announce = announcing, announcing_there
 
 
 def _around(

@@ -43,7 +43,8 @@ async def settle_down(site: Site) -> None:
 
     async def quiet() -> bool:
         rows = await site.database.rows("SELECT count(*), count(ended_ms) FROM {schema}notices")
-        return rows[0][0] > 0 and rows[0][0] == rows[0][1]
+        made, ended = map(int, rows[0])
+        return 0 < made == ended
 
     await until(quiet, LATEST)
     # Whatever is still to come, in spite of that, would be sent by now.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -55,17 +56,15 @@ async def test_every_process_writes_and_one_counts(store: SqliteStore, redis_url
     told: list[Transition] = []
     processes = [fleet(redis_url) for _ in range(3)]
     chronicles = [Chronicle(store, each, told.append) for each in processes]
-    for each in chronicles:
-        await each.__aenter__()
-    made = await fail(processes[0])
-    for each in processes:
-        await each.catch_up()
-    for chronicle in chronicles:
-        await chronicle.__aexit__(None, None, None)
+    async with AsyncExitStack() as stack:
+        for process, chronicle in zip(processes, chronicles, strict=True):
+            await stack.enter_async_context(process)
+            await stack.enter_async_context(chronicle)
+        made = await fail(processes[0])
+        for process in processes:
+            await process.catch_up()
     assert await kept(store, 1) == [made]
     assert told == [made]
-    for process in processes:
-        await process.close()
 
 
 class Away:
