@@ -92,7 +92,7 @@ FROM generate_series(1, 40000) AS n;
 INSERT INTO hookfuse.notices (
     id, event, channel, app_id, key, generation, thread, facts, state, from_ms, due_ms, at_ms, created_ms
 )
-SELECT 'ntc_' || lpad(n::text, 7, '0'), 'breaker.opened', 'chat', 'app_' || n % 200, 'app_' || n % 200 || '/ep_' || n, n,
+SELECT 'ntc_' || lpad(n::text, 7, '0'), 'breaker.opened', 'chat', 'app_' || n % 200, 'app_/ep_' || n, n,
        'breaker app_' || n % 200 || '/ep_' || n % 200, '{}', CASE WHEN n % 1000 = 0 THEN 'pending' ELSE 'sent' END, n,
        CASE WHEN n % 1000 = 0 THEN n END, n, n
 FROM generate_series(1, 40000) AS n;
