@@ -41,6 +41,7 @@ BODIES: dict[str, Any] = {
     "update_event_type": {"description": ""},
     "patch_event_type": {"description": ""},
     "send_example": {"eventType": "a"},
+    "set_notices": {"webhook": {"url": "https://example.com/"}},
     "force_breaker": {"to": "open"},
     "set_default_policy": {"policy": {}},
     "set_application_policy": {"policy": {}},
@@ -82,6 +83,7 @@ async def _tenant(service: Service, name: str) -> Tenant:
     (claim,) = (await service.store.claim(1, lease_ms=60_000, failing_limit=1)).claims
     attempt = replace(Bench(service.store, ManualClock()).attempt(claim), id=f"atmpt_{name}")
     await service.store.settle([Settlement(claim, DeliveryState.FAILED, "failed", attempt)])
+    await service.ok("PUT", f"/app/{app}/notices", {"webhook": {"url": "https://example.com/"}})
     task = await service.store.add_task(Task(f"qtask_{name}", TaskKind.RECOVER, app))
     ids = {"app_id": app, "endpoint_id": endpoint, "msg_id": message, "attempt_id": attempt.id, "task_id": task.id}
     ids |= {"event_type_name": "a", "key_id": "key_none"}

@@ -18,12 +18,13 @@ from hookfuse.api.routes import Needs, Routes
 from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Instant, Iterator, Limit, Page, Reason, Wire
 from hookfuse.core.endpoint import Endpoint, Stop
-from hookfuse.core.paging import LAST, Mark
+from hookfuse.core.paging import LAST, Mark, Span
 from hookfuse.core.state import OPEN, Order, Override, Snapshot, State, Transition
 
 routes = Routes("Breakers")
 
 _AT = "/app/{app_id}/breaker/{endpoint_id}"
+_TOLD = 50
 
 
 class Forced(StrEnum):
@@ -68,10 +69,11 @@ async def get_breaker(call: Call) -> BreakerOut:
 
 @routes.get(f"{_AT}/history")
 async def get_breaker_history(call: Call) -> HistoryOut:
-    """What the breaker did lately, as far as this process has heard it, and the last failures that it keeps."""
+    """What the breaker did last, and the last failures that it keeps."""
     endpoint = await _guarded(call)
     snapshot = await call.parts.breakers.inspect(endpoint.key)
-    return history_told(call.parts.history.of(endpoint.key), snapshot)
+    found = await call.parts.store.transitions_page(Span(_TOLD, backwards=True), key=endpoint.key)
+    return history_told(found, snapshot)
 
 
 @routes.post(f"{_AT}/force")

@@ -18,14 +18,13 @@ from hookfuse.api.wire import Page
 from hookfuse.core import bounds
 from hookfuse.core.destination import Destination
 from hookfuse.core.endpoint import Endpoint, Offer, Stop
+from hookfuse.core.history import BY_HAND
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
 from hookfuse.core.secret import SecretRing
 from hookfuse.core.state import State
 
 routes = Routes("Endpoints")
-
-BY_HAND = "by hand"
 
 
 @routes.get("/app/{app_id}/endpoint")

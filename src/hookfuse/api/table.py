@@ -28,11 +28,13 @@ from hookfuse.api import (
     health,
     keys,
     messages,
+    notices,
     openapi,
     policies,
     recovery,
     schedules,
     task_routes,
+    transitions,
     trials,
 )
 from hookfuse.api.ingest import Ingest, asks_for_it
@@ -54,6 +56,8 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         destinations,
         deliveries,
         breakers,
+        transitions,
+        notices,
         policies,
         schedules,
         task_routes,

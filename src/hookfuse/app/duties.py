@@ -20,10 +20,19 @@ _LEASE_ALONE = 60.0
 
 
 def leader_of(
-    store: DeliveryStore, sampler: Sampler, worker: WorkerSettings, *, retention_days: float, shared: bool
+    store: DeliveryStore,
+    sampler: Sampler,
+    notify: Work,
+    worker: WorkerSettings,
+    *,
+    retention_days: float,
+    shared: bool,
 ) -> Leader:
     alone = _alone(store)
-    work: dict[Duty, Work] = {Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run}
+    work: dict[Duty, Work] = {
+        Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run,
+        Duty.NOTICES: notify,
+    }
     if retention_days:
         work[Duty.RETENTION] = partial(keep_pruning, store, retention_days)
     if shared or alone:

@@ -83,13 +83,14 @@ class Service:
             on_attempt=_each(events.attempted, metrics.attempted, attempt_spans()),
             on_lost=metrics.lost,
             on_suspect=_say_suspect,
+            on_transition=events.changed,
+            on_failing=events.failing,
         )
         with self._heeding_signals():
             async with station, AsyncExitStack() as stack:
                 await check_master_key(station, self._settings)
                 admin_key = None if self._part is Part.WORKER else await make_first_key(station.store)
-                for observer in (events.changed, metrics.changed):
-                    stack.callback(station.breakers.subscribe(observer).close)
+                stack.callback(station.breakers.subscribe(metrics.changed).close)
                 health = Health(station, delivers=self._part is not Part.API)
                 await stack.enter_async_context(station.leader)
                 await self._work(station, health, metrics, Started(own, admin_key))

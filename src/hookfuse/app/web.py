@@ -8,7 +8,6 @@ from starlette.applications import Starlette
 
 from hookfuse.api.access import Doorkeeper
 from hookfuse.api.cursors import Cursors
-from hookfuse.api.history import History
 from hookfuse.api.parts import Parts
 from hookfuse.api.table import Api
 from hookfuse.api.tasks import TaskRunner
@@ -44,7 +43,7 @@ def make_app(station: Station, *, settings: WebSettings) -> Starlette:
         # The newest first: it comes first in the file.
         cursors=Cursors(list(master_keys.by_id.values())),
         tasks=TaskRunner(station.store),
-        history=History(station.breakers),
+        notices=station.settings.notices,
         body_limit=settings.payload_limit,
         longest_timeout=station.settings.worker.longest_timeout,
     )

@@ -17,6 +17,7 @@ from hookfuse.cli.demonstrating import demo
 from hookfuse.cli.guarding import breaker
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.messages import deliveries, messages
+from hookfuse.cli.noticing import notices
 from hookfuse.cli.orders import give_order
 from hookfuse.cli.receiving import listen
 from hookfuse.cli.records import breaker_record
@@ -57,6 +58,7 @@ for group, name in (
     (messages, "message"),
     (deliveries, "delivery"),
     (breaker, "breaker"),
+    (notices, "notice"),
     (policies, "policy"),
     (keys, "key"),
 ):

@@ -143,7 +143,7 @@ class Courier:
         """A breaker that disables for good stops its endpoints; one that comes back by itself needs no help."""
         if transition.after is State.DISABLED and target.policy.reenable_ms is None:
             for endpoint_id in self._targets.endpoints_of(target.key):
-                await self._disable(endpoint_id, f"breaker: {transition.reason}")
+                await self._disable(endpoint_id, f"breaker: {transition.reason}", transition)
 
     async def _disable_gone(self, claim: Claim, target: Target) -> None:
         """Its own breaker is disabled too, so that it comes back as any disabled one does; a shared one is not."""
@@ -153,8 +153,8 @@ class Courier:
         if not own or target.policy.reenable_ms is None:
             await self._disable(claim.endpoint_id, _GONE)
 
-    async def _disable(self, endpoint_id: str, reason: str) -> None:
-        await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason))
+    async def _disable(self, endpoint_id: str, reason: str, because: Transition | None = None) -> None:
+        await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason, because=because))
 
     async def _quietly(self, change: object) -> None:
         try:

@@ -33,6 +33,7 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.ports.duties import Duties
+from hookfuse.ports.notices import Notices
 from hookfuse.ports.sampling import Sampling
 from hookfuse.ports.service import Presets, ServiceStore
 from hookfuse.ports.standings import Standings
@@ -171,8 +172,13 @@ class Directory(Presets, Protocol):
         """
         ...
 
-    async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
-        """Send nothing to it until `start_endpoint` takes this reason to stop away."""
+    async def stop_endpoint(
+        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+    ) -> Endpoint | None:
+        """Send nothing to it until `start_endpoint` takes this reason to stop away.
+
+        The transition of the breaker that stops it is kept in the same transaction.
+        """
         ...
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None: ...
@@ -251,7 +257,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Duties, Tallies, Standings, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Notices, Upkeep, Duties, Tallies, Standings, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

@@ -1,7 +1,8 @@
 """Breakers of this process that outlive it: in memory, with a table behind them.
 
-What changes a state is written before the verb returns, so before its delivery is settled. Counts follow within a
-second. A success costs no write of its own, and nobody waits for the disk unless a breaker changed.
+What changes a state is written before the verb returns, so before its delivery is settled, and in one transaction with
+the transition that people hear of. Counts follow within a second. A success costs no write of its own, and nobody waits
+for the disk unless a breaker changed.
 
 After a crash everything is as it was, but for the counts of the last second and the leases of probes: whoever held
 them is gone, so the next caller may probe at once.
@@ -76,7 +77,9 @@ class Table(Protocol):
 
     async def kept_breakers(self) -> Kept: ...
 
-    async def keep_breakers(self, rows: Sequence[Row], last: int) -> None: ...
+    async def keep_breakers(self, rows: Sequence[Row], last: int, made: Sequence[Transition]) -> None:
+        """Write breakers, the newest generation, and the transitions that led there, all or nothing."""
+        ...
 
     async def forget_breakers(self) -> None:
         """Drop those whose time is over."""
@@ -90,6 +93,7 @@ class KeptBreakers(MemoryStore):
         super().__init__(clock=clock)
         self._table = table
         self._changed: set[str] = set()
+        self._made: list[Transition] = []
         self._noted = asyncio.Event()
         self._follower: asyncio.Task[None] | None = None
 
@@ -130,6 +134,7 @@ class KeptBreakers(MemoryStore):
 
     def _keep(self, step: Step) -> None:
         super()._keep(step)
+        self._made += step.made
         self._note(step.breaker.key)
 
     def _note(self, key: str) -> None:
@@ -139,10 +144,13 @@ class KeptBreakers(MemoryStore):
     async def _write(self, keys: Collection[str]) -> None:
         rows = [_row(found) for key in keys if (found := self._breakers.get(key)) is not None]
         self._changed.difference_update(keys)
+        made = [each for each in self._made if each.key in keys]
+        self._made = [each for each in self._made if each.key not in keys]
         try:
-            await self._table.keep_breakers(rows, self._sequence.last)
+            await self._table.keep_breakers(rows, self._sequence.last, made)
         except BaseException:
             self._changed.update(keys)
+            self._made = [*made, *self._made]
             self._noted.set()
             raise
 

@@ -11,6 +11,8 @@ from hookfuse.testing.delivery.directing import Directing
 from hookfuse.testing.delivery.handling import Handling
 from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
+from hookfuse.testing.delivery.noticing import Noticing
+from hookfuse.testing.delivery.outbox import Posting
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
 from hookfuse.testing.delivery.standing import StandingFast
@@ -28,6 +30,8 @@ class DeliveryStoreContract(
     Handling,
     Listing,
     Serving,
+    Noticing,
+    Posting,
     Upkeeping,
     Leading,
     Tallying,
