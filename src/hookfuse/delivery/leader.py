@@ -27,7 +27,6 @@ LEASE = 6.0
 _log = logging.getLogger("hookfuse.delivery")
 
 _BEATS_PER_LEASE = 3
-# Of its own: tests that seed the global one must not notice it.
 
 
 class Leader:
