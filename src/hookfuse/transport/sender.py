@@ -74,7 +74,13 @@ class HttpSender:
         if route is not None:
             connection = pool.take(route)
             if connection is not None:
-                result = await self._exchange(pool, route, connection, data, started, request.timeout)
+                # As `_exchange` does, less a coroutine: most requests of a busy worker end here.
+                try:
+                    result = await connection.exchange(data, started, request.timeout)
+                except BaseException:
+                    connection.abort()
+                    raise
+                pool.give_back(route, connection)
                 if result is not None:
                     return result
         return await self._send_anew(pool, request, data, started)
