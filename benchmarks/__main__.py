@@ -16,7 +16,7 @@ from importlib.metadata import version
 from benchmarks import document
 from benchmarks.report import Report
 
-NAMES = ("calls", "keys", "edge", "shared", "sender", "delivery")
+NAMES = ("calls", "keys", "edge", "shared", "sender", "delivery", "sampling")
 LIBRARIES = ("hookfuse", "pybreaker", "circuitbreaker", "aiobreaker", "purgatory", "interlock-cb", "redis")
 
 

@@ -17,7 +17,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.bounds import milliseconds, past
@@ -25,6 +25,7 @@ from hookfuse.core.keys import check_key
 from hookfuse.core.machine import Step
 from hookfuse.core.outcome import FAILURE, IGNORED, Failure, Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Glance, Judgement, Sample
 from hookfuse.core.state import OPEN, Breaker, Order, Sequence, Snapshot, Transition, snapshot
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
@@ -51,6 +52,7 @@ class MemoryStore:
         self._unhealthy: dict[str, Breaker] = {}
         self._expiries: list[tuple[int, str]] = []
         self._sequence = Sequence()
+        self._fence = 0
         self._tokens = itertools.count(1)
         self._announcer = Announcer()
         self._renew_lock()
@@ -188,6 +190,24 @@ class MemoryStore:
         self._announcer.deliver()
         return tuple(step.made)
 
+    def judge(self, samples: Iterable[Sample], fence: int, floor: int) -> Judgement:
+        made: list[Transition] = []
+        with self._lock:
+            if fence < self._fence:
+                return Judgement(generation=self._sequence.last, replaced=True)
+            self._fence = fence
+            self._sequence.last = max(self._sequence.last, floor)
+            now_ms = self._now_ms()
+            for key, policy, tally, generation in samples:
+                breaker = self._find(key, now_ms) or Breaker(key, policy.bucket_ms)
+                step = Step(breaker, policy, now_ms, self._sequence)
+                step.evaluate(tally, generation=generation, draw=random.random())
+                if step.made:
+                    self._keep(step)
+                    made += step.made
+        self._announcer.deliver()
+        return Judgement(tuple(made), self._sequence.last)
+
     def knows(self, key: str) -> bool:
         return key in self._breakers
 
@@ -314,6 +334,16 @@ class MemorySession:
 
     async def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:
         return self._store.evaluate(key, policy, tally)
+
+    async def judge(self, samples: Collection[Sample], *, fence: int, floor: int) -> Judgement:
+        return self._store.judge(samples, fence, floor)
+
+    async def glance(self, keys: Collection[str], policy_for: Callable[[str], Policy]) -> Glance:
+        found = tuple(self._store.inspect(key, policy_for(key)) for key in keys)
+        return Glance(self._store.timer(), found)
+
+    async def life(self) -> str:
+        return ""
 
     async def inspect(self, key: str, policy: Policy) -> Snapshot:
         return self._store.inspect(key, policy)

@@ -52,6 +52,8 @@ BODIES: dict[str, Any] = {
     "send_message": {"eventType": "a", "payload": {}},
 }
 
+QUERIES = {"count_recoverable": {"since": "2024-01-01T00:00:00Z"}}
+
 
 class Tenant(NamedTuple):
     """An application with one of everything, and its keys."""
@@ -91,8 +93,8 @@ async def _tenant(service: Service, name: str) -> Tenant:
 async def _ask(service: Service, operation: Operation, ids: dict[str, str], key: str | None) -> Any:
     path = operation.path.removeprefix("/api/v1").format(**ids)
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    body = BODIES.get(operation.name)
-    return await service.client.request(operation.method, f"/api/v1{path}", json=body, headers=headers)
+    body, query = BODIES.get(operation.name), QUERIES.get(operation.name)
+    return await service.client.request(operation.method, f"/api/v1{path}", json=body, params=query, headers=headers)
 
 
 def _named(operation: Operation) -> str:

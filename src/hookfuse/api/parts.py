@@ -13,6 +13,7 @@ from hookfuse.core.addresses import Networks
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.notify_addresses import NoticeDefaults
 from hookfuse.delivery.targets import Defaults, Targets
+from hookfuse.delivery.trial import Trial
 from hookfuse.ports import DeliveryStore
 
 
@@ -22,6 +23,7 @@ class Parts:
     acceptor: Acceptor
     breakers: AsyncBreakers
     targets: Targets
+    trial: Trial
     vault: Vault
     networks: Networks
     defaults: Defaults

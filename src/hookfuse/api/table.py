@@ -35,6 +35,7 @@ from hookfuse.api import (
     schedules,
     task_routes,
     transitions,
+    trials,
 )
 from hookfuse.api.ingest import Ingest, asks_for_it
 from hookfuse.api.parts import Parts
@@ -48,6 +49,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         endpoints,
         endpoint_secrets,
         recovery,
+        trials,
         event_types,
         messages,
         attempts,

@@ -19,9 +19,11 @@ from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.chronicle import Chronicle
 from hookfuse.delivery.courier import OnAttempt
 from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.keeper import Keeper
 from hookfuse.delivery.notify import Notifier, NotifySettings
 from hookfuse.delivery.notify_addresses import AddressBook, NoticeDefaults
 from hookfuse.delivery.reconcile import Reconciler
+from hookfuse.delivery.sampler import Sampler
 from hookfuse.delivery.targets import Defaults, Targets
 from hookfuse.delivery.worker import Worker, WorkerSettings
 from hookfuse.errors import InvalidInput
@@ -114,7 +116,16 @@ class Station:
             settings.notify,
             on_failing=on_failing,
         )
-        self.leader = leader_of(self.store, settings.worker, settings.retention_days, notifier.run)
+        keeper = Keeper(self.store, self.breakers, self.targets) if self.shared else None
+        self.sampler = Sampler(self.store, self.breakers, settings.defaults.policy, keeper)
+        self.leader = leader_of(
+            self.store,
+            self.sampler,
+            notifier,
+            settings.worker,
+            retention_days=settings.retention_days,
+            shared=self.shared,
+        )
         """Does the fleet's common work; enter it to take part."""
 
     async def __aenter__(self) -> Self:

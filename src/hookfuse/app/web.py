@@ -13,6 +13,7 @@ from hookfuse.api.table import Api
 from hookfuse.api.tasks import TaskRunner
 from hookfuse.api.vault import Vault
 from hookfuse.app.station import Station
+from hookfuse.delivery.trial import Trial
 from hookfuse.sealing import read_or_make_key
 
 
@@ -34,6 +35,7 @@ def make_app(station: Station, *, settings: WebSettings) -> Starlette:
         acceptor=station.acceptor,
         breakers=station.breakers,
         targets=station.targets,
+        trial=Trial(station.sender, station.targets, sign_ed25519=station.curve.sign),
         vault=Vault(station.sealer, station.curve),
         networks=station.settings.networks,
         defaults=station.settings.defaults,

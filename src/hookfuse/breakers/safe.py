@@ -111,6 +111,7 @@ class AsyncSafeSession(_Safe):
 
     def __init__(self, session: AsyncBreakerSession, choice: OutageChoice) -> None:
         super().__init__(session, choice)
+        self.judge, self.glance, self.life = session.judge, session.glance, session.life
         self.force, self.evaluate, self.inspect = session.force, session.evaluate, session.inspect
         self.unhealthy, self.catch_up, self.close = session.unhealthy, session.catch_up, session.close
 

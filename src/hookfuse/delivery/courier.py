@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,9 +19,10 @@ from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.lanes import BLOCKED_AT_MOST_MS
 from hookfuse.core.outcome import FAILURE, OK, Outcome
 from hookfuse.core.response import LOCAL_DELAY, Step, Verdict, judge
-from hookfuse.core.sending import Request, SendResult, Trouble
+from hookfuse.core.sending import SendResult, Trouble
 from hookfuse.core.state import State, Transition
 from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.requesting import request_to
 from hookfuse.delivery.settler import Settler
 from hookfuse.delivery.targets import Target, Targets
 from hookfuse.errors import StoreError
@@ -32,7 +33,7 @@ KEPT_BYTES = 4_096
 
 _STATES = {Step.SENT: DeliveryState.SENT, Step.RETRY: DeliveryState.PENDING, Step.FAILED: DeliveryState.FAILED}
 _RAMP_PAUSE_MS = 100
-_CONTENT = ("content-type", "application/json")
+_GONE = "gone: the endpoint answered 410"
 
 _log = logging.getLogger("hookfuse.delivery")
 
@@ -108,19 +109,13 @@ class Courier:
                 self._settler.defer(Deferral(claim, "lease_short"))
                 return
             started = self._now()
-            result = await self._sender.send(self._request(claim, target, started))
+            request = request_to(target, claim.message_id, claim.payload, started, self._sign_ed25519)
+            result = await self._sender.send(request)
             settled = True
             await self._conclude(claim, target, result, started, admission)
         finally:
             if not settled:
                 await self._breakers.release(admission)
-
-    def _request(self, claim: Claim, target: Target, now: float) -> Request:
-        assert target.destination is not None
-        headers: tuple[tuple[str, str], ...] = (_CONTENT, *target.headers)
-        if target.ring is not None:
-            headers += signing.headers(target.ring, claim.message_id, int(now), claim.payload, now, self._sign_ed25519)
-        return Request(target.destination, headers, claim.payload, target.timeout)
 
     async def _conclude(
         self, claim: Claim, target: Target, result: SendResult, started: float, admission: Admission | None
@@ -135,10 +130,11 @@ class Courier:
             if transition is not None:
                 await self._heed(target, transition)
         if verdict.disable:
-            await self._disable(claim.endpoint_id, "gone: the endpoint answered 410")
+            await self._disable_gone(claim, target)
         if verdict.flag and verdict.flag != target.flag:
             await self._quietly(self._store.change_endpoint(claim.endpoint_id, {"flag": verdict.flag}))
-        self._settler.settle(_settlement(claim, verdict, _attempt(claim, result, started)))
+        attempt = _attempt(claim, result, started)
+        self._settler.settle(_settlement(claim, verdict, attempt, attempt.latency_ms >= target.policy.slow_ms))
         self._on_attempt(Attempted(claim, target, result, verdict))
 
     async def _heed(self, target: Target, transition: Transition) -> None:
@@ -147,12 +143,21 @@ class Courier:
             for endpoint_id in self._targets.endpoints_of(target.key):
                 await self._disable(endpoint_id, f"breaker: {transition.reason}", transition)
 
+    async def _disable_gone(self, claim: Claim, target: Target) -> None:
+        """Its own breaker is disabled too, so that it comes back as any disabled one does; a shared one is not."""
+        own = target.key == f"{claim.app_id}/{claim.endpoint_id}"
+        # The endpoint first: it says so to everyone, and a crash in between leaves a breaker that only has to be asked.
+        if not own or target.policy.reenable_ms is None:
+            await self._disable(claim.endpoint_id, _GONE)
+        if own:
+            await self._quietly(self._breakers.disable(target.key, reason=_GONE, actor="breaker"))
+
     async def _disable(self, endpoint_id: str, reason: str, because: Transition | None = None) -> None:
         await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason, because=because))
 
-    async def _quietly(self, change: object) -> None:
+    async def _quietly(self, change: Awaitable[object]) -> None:
         try:
-            await change  # type: ignore[misc]
+            await change
         except StoreError as error:
             # The same answer will come again, and with it another chance.
             _log.warning("an endpoint could not be changed: %s", error)
@@ -169,11 +174,11 @@ def _denied(claim: Claim, admission: Admission) -> Deferral:
     return Deferral(claim, f"breaker_{admission.reason}", wait_ms=max(wait_ms, 1))
 
 
-def _settlement(claim: Claim, verdict: Verdict, attempt: Attempt) -> Settlement:
+def _settlement(claim: Claim, verdict: Verdict, attempt: Attempt, slow: bool) -> Settlement:
     kind = verdict.outcome.kind
     healthy = True if kind is OK else False if kind is FAILURE else None
     return Settlement(
-        claim, _STATES[verdict.step], verdict.reason, attempt, verdict.delay_ms or 0, verdict.spent, healthy
+        claim, _STATES[verdict.step], verdict.reason, attempt, verdict.delay_ms or 0, verdict.spent, healthy, slow
     )
 
 

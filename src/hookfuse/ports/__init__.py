@@ -34,7 +34,10 @@ from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.ports.duties import Duties
 from hookfuse.ports.notices import Notices
+from hookfuse.ports.sampling import Sampling
 from hookfuse.ports.service import Presets, ServiceStore
+from hookfuse.ports.standings import Standings
+from hookfuse.ports.tallies import Tallies
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
 
@@ -103,7 +106,7 @@ class BreakerSession(HotPath, Protocol):
     def close(self) -> None: ...
 
 
-class AsyncBreakerSession(HotPath, Protocol):
+class AsyncBreakerSession(HotPath, Sampling, Protocol):
     """The same verbs as coroutines."""
 
     async def admit(self, key: str, policy: Policy) -> Admission: ...
@@ -245,7 +248,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Notices, Upkeep, Duties, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Notices, Upkeep, Duties, Tallies, Standings, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

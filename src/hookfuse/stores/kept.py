@@ -20,6 +20,7 @@ from hookfuse.core.admission import Admission
 from hookfuse.core.machine import Step
 from hookfuse.core.outcome import Failure, Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Judgement, Sample
 from hookfuse.core.state import Breaker, Order, Override, State, Transition
 from hookfuse.core.window import Counts, Window
 from hookfuse.errors import StoreError
@@ -186,6 +187,12 @@ class _KeptSession(MemorySession):
         if made:
             await self._kept.write(key)
         return made
+
+    async def judge(self, samples: Collection[Sample], *, fence: int, floor: int) -> Judgement:
+        judged = await super().judge(samples, fence=fence, floor=floor)
+        if judged.transitions:
+            await self._kept.flush()
+        return judged
 
     async def close(self) -> None:
         await self._kept.end()

@@ -378,12 +378,12 @@ UPDATE hookfuse.applications SET uid = NULL, deleted_ms = hookfuse.now_ms() WHER
 -- name: add_endpoint
 INSERT INTO hookfuse.endpoints (
     id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
-    breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
-    updated_ms
+    breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, offer, version,
+    created_ms, updated_ms
 )
 SELECT e.id, e.app_id, e.url, e.uid, e.description, e.metadata, e.event_types, e.channels, e.headers, e.secret,
        e.policy, e.retry, e.response, e.breaker_key, e.cap, e.rate_limit, e.timeout_ms, e.fifo, e.stop, e.disabled_ms,
-       e.disabled_reason, e.flag, e.version, t.now, t.now
+       e.disabled_reason, e.flag, e.offer, e.version, t.now, t.now
 FROM jsonb_populate_record(NULL::hookfuse.endpoints, $1::jsonb) AS e, (SELECT hookfuse.now_ms() AS now) AS t;
 
 -- name: add_lane
@@ -392,15 +392,15 @@ SELECT id, app_id, stop, fifo, CASE WHEN fifo THEN 1 ELSE cap END, rate_limit FR
 
 -- name: endpoint
 SELECT id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
-       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
-       updated_ms
+       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, offer, version,
+       created_ms, updated_ms
 FROM hookfuse.endpoints
 WHERE app_id = $1 AND (id = $2 OR uid = $2) AND stop & 8 = 0;
 
 -- name: endpoints
 SELECT id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
-       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
-       updated_ms
+       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, offer, version,
+       created_ms, updated_ms
 FROM hookfuse.endpoints
 WHERE id = ANY ($1::text[]);
 
@@ -410,10 +410,10 @@ SELECT id FROM hookfuse.endpoints WHERE app_id = $1 AND stop & 8 = 0 ORDER BY id
 -- name: change_endpoint
 UPDATE hookfuse.endpoints AS e
 SET (url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response, breaker_key, cap,
-     rate_limit, timeout_ms, fifo, flag, version, updated_ms) = (
+     rate_limit, timeout_ms, fifo, flag, offer, version, updated_ms) = (
     SELECT c.url, c.uid, c.description, c.metadata, c.event_types, c.channels, c.headers, c.secret, c.policy, c.retry,
-           c.response, c.breaker_key, c.cap, c.rate_limit, c.timeout_ms, c.fifo, c.flag, e.version + 1,
-           hookfuse.now_ms()
+           c.response, c.breaker_key, c.cap, c.rate_limit, c.timeout_ms, c.fifo, c.flag, c.offer,
+           e.version + 1, hookfuse.now_ms()
     FROM jsonb_populate_record(e, $2::jsonb) AS c
 )
 WHERE e.id = $1;
@@ -429,7 +429,8 @@ WHERE id = ANY ($1::text[]) AND stop & $2::integer = 0;
 UPDATE hookfuse.endpoints
 SET stop = stop & ~$2::integer, version = version + 1, updated_ms = (SELECT hookfuse.now_ms()),
     disabled_ms = CASE WHEN $2 & 1 <> 0 THEN NULL ELSE disabled_ms END,
-    disabled_reason = CASE WHEN $2 & 1 <> 0 THEN '' ELSE disabled_reason END
+    disabled_reason = CASE WHEN $2 & 1 <> 0 THEN '' ELSE disabled_reason END,
+    offer = CASE WHEN $2 & 1 <> 0 THEN '' ELSE offer END
 WHERE id = ANY ($1::text[]) AND stop & $2 <> 0;
 
 -- name: lanes_follow

@@ -11,6 +11,7 @@ from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import milliseconds
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Sample
 from hookfuse.core.state import Order
 from hookfuse.core.window import Counts
 from hookfuse.stores.redis.keys import Keys
@@ -68,6 +69,26 @@ class Commands:
 
     def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> Command:
         return Command("evaluate", key, (self._policies.of(policy), random.random(), *(tally or ())))
+
+    def judgements(self, samples: Iterable[Sample], fence: int, floor: int) -> Iterator[Call]:
+        """The calls that judge samples: one at least for each shard, so that all of them know the fence."""
+        by_shard: dict[int, list[Sample]] = {shard: [] for shard in range(self.keys.shards)}
+        for sample in samples:
+            by_shard[self.keys.shard(sample.key)].append(sample)
+        for shard, group in by_shard.items():
+            for at in range(0, max(len(group), 1), _KEYS_PER_PAGE):
+                yield self._judgement(shard, group[at : at + _KEYS_PER_PAGE], fence, floor)
+
+    def _judgement(self, shard: int, samples: Sequence[Sample], fence: int, floor: int) -> Call:
+        keys = [*self.keys.head(shard), self.keys.fence(shard)]
+        args: list[Arg] = [fence, floor]
+        commands = []
+        for key, policy, tally, generation in samples:
+            keys.append(self.keys.breaker(shard, key))
+            told = (self._policies.of(policy), random.random(), generation, *tally)
+            args += (len(keys), *told)
+            commands.append(Command("judge", key, told))
+        return Call("judge", keys, args, commands)
 
     def alone(self, command: Command) -> Call:
         """A command as a call of its own."""

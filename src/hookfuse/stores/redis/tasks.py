@@ -18,6 +18,7 @@ from hookfuse.stores.redis.commands import Command
 from hookfuse.stores.redis.connect import unreadable
 from hookfuse.stores.redis.flights import FLUSH_SECONDS, AsyncFlights, next_pause
 from hookfuse.stores.redis.link import open_async_link
+from hookfuse.stores.redis.sampling import TaskSampling
 from hookfuse.stores.redis.tail import RETRY_SECONDS, LostData, check_meta
 from hookfuse.stores.redis.target import Settings
 from hookfuse.stores.redis.verbs import Verb, Verbs
@@ -30,7 +31,7 @@ _log = logging.getLogger("hookfuse")
 _BATCHED = frozenset({"admit", "record", "release", "oks"})
 
 
-class TaskSession:
+class TaskSession(TaskSampling):
     """Breakers in Redis, for asyncio. It belongs to the event loop that first uses it."""
 
     def __init__(self, settings: Settings, *, strict: bool) -> None:

@@ -159,7 +159,8 @@ WHERE (id = :id OR app_id = :app) AND stop & :stop = 0;
 UPDATE endpoints
 SET stop = stop & ~:stop, version = version + 1, updated_ms = :now,
     disabled_ms = CASE WHEN :stop & 1 THEN NULL ELSE disabled_ms END,
-    disabled_reason = CASE WHEN :stop & 1 THEN '' ELSE disabled_reason END
+    disabled_reason = CASE WHEN :stop & 1 THEN '' ELSE disabled_reason END,
+    offer = CASE WHEN :stop & 1 THEN '' ELSE offer END
 WHERE (id = :id OR app_id = :app) AND stop & :stop <> 0;
 
 -- name: lanes_follow

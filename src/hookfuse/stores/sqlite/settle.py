@@ -11,6 +11,7 @@ import apsw
 from hookfuse.core.delivery import Attempt, Claim, Deferral, Place, Queue, Rescued, Settlement
 from hookfuse.core.duty import Tenure
 from hookfuse.stores.sql import storable
+from hookfuse.stores.sqlite import tallies
 from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
@@ -79,6 +80,7 @@ def settle(db: apsw.Connection, settlements: Sequence[Settlement], now: int) -> 
     held = ends.write()
     kept = [each for each in settlements if (each.claim.message_id, each.claim.endpoint_id) in held]
     db.executemany(SQL["settle_attempt"], (_attempt_row(each.attempt) for each in kept if each.attempt is not None))
+    tallies.add(db, kept, now)
     if len(kept) == len(settlements):
         return []
     return [each.claim for each in settlements if (each.claim.message_id, each.claim.endpoint_id) not in held]

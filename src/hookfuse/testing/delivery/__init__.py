@@ -15,12 +15,26 @@ from hookfuse.testing.delivery.noticing import Noticing
 from hookfuse.testing.delivery.outbox import Posting
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
+from hookfuse.testing.delivery.standing import StandingFast
+from hookfuse.testing.delivery.tallying import Tallying
 from hookfuse.testing.delivery.upkeep import Upkeeping
 
 __all__ = ["Bench", "DeliveryStoreContract"]
 
 
 class DeliveryStoreContract(
-    Accepting, Claiming, Settling, Directing, Handling, Listing, Serving, Noticing, Posting, Upkeeping, Leading
+    Accepting,
+    Claiming,
+    Settling,
+    Directing,
+    Handling,
+    Listing,
+    Serving,
+    Noticing,
+    Posting,
+    Upkeeping,
+    Leading,
+    Tallying,
+    StandingFast,
 ):
     """Everything that a delivery store promises."""
