@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
+from hookfuse.app.reseal import reseal
 from hookfuse.core.mail import MailServer
-from hookfuse.delivery.notify_addresses import Addresses, NoticeDefaults
+from hookfuse.delivery.notify_addresses import Addresses, NoticeDefaults, open_addresses
+from hookfuse.sealing import AesGcmSealer, MasterKeys, read_or_make_key
 from hookfuse.testing.receivers import Arrival, Failing, Gone, Ok, Receivers
 from tests.servers.mail import Inbox, mail_server
 from tests.service.conftest import Service, running
@@ -160,6 +162,19 @@ async def test_no_mail_server(service: Service) -> None:
     response = await service.ask("PUT", f"/app/{app}/notices", {"email": {"to": ["a@example.com"]}})
     assert response.status_code == 422
     assert "HOOKFUSE_SMTP_URL" in response.text
+
+
+async def test_sealed_anew(idle: Service) -> None:
+    """A new master key seals the addresses of notices anew, and they read as before."""
+    app = await idle.app()
+    await idle.ok("PUT", f"/app/{app}/notices", {"chat": {"url": CHAT}})
+    old = read_or_make_key(idle.station.settings.key_file)
+    both = AesGcmSealer(MasterKeys([bytes(32), *old.by_id.values()]))
+    assert [each.changed async for each in reseal(idle.store, both)] == [1]
+    settings = await idle.store.notice_settings(app)
+    assert settings is not None
+    assert not both.needs_resealing(settings.sealed)
+    assert open_addresses(both, settings).chat_url == CHAT
 
 
 def test_the_settings_are_values() -> None:

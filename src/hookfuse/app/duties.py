@@ -10,6 +10,7 @@ from functools import partial
 from hookfuse.app.retention import keep_pruning
 from hookfuse.core.duty import Duty
 from hookfuse.delivery.leader import LEASE, Leader, Work
+from hookfuse.delivery.notify import Notifier
 from hookfuse.delivery.rescue import Rescuer
 from hookfuse.delivery.sampler import Sampler
 from hookfuse.delivery.worker import WorkerSettings
@@ -22,7 +23,7 @@ _LEASE_ALONE = 60.0
 def leader_of(
     store: DeliveryStore,
     sampler: Sampler,
-    notify: Work,
+    notifier: Notifier,
     worker: WorkerSettings,
     *,
     retention_days: float,
@@ -31,7 +32,7 @@ def leader_of(
     alone = _alone(store)
     work: dict[Duty, Work] = {
         Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run,
-        Duty.NOTICES: notify,
+        Duty.NOTICES: notifier.run,
     }
     if retention_days:
         work[Duty.RETENTION] = partial(keep_pruning, store, retention_days)

@@ -106,8 +106,6 @@ class Station:
             on_attempt=on_attempt,
             on_lost=on_lost,
         )
-        keeper = Keeper(self.store, self.breakers, self.targets) if self.shared else None
-        self.sampler = Sampler(self.store, self.breakers, settings.defaults.policy, keeper)
         self.mailer = mailer_of(settings.notices, settings.networks, settings.proxy)
         self._on_transition = on_transition
         notifier = Notifier(
@@ -118,10 +116,12 @@ class Station:
             settings.notify,
             on_failing=on_failing,
         )
+        keeper = Keeper(self.store, self.breakers, self.targets) if self.shared else None
+        self.sampler = Sampler(self.store, self.breakers, settings.defaults.policy, keeper)
         self.leader = leader_of(
             self.store,
             self.sampler,
-            notifier.run,
+            notifier,
             settings.worker,
             retention_days=settings.retention_days,
             shared=self.shared,

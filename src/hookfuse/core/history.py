@@ -74,8 +74,8 @@ def told_by(entry: Entry) -> Occurrence | None:
             "numbers": dict(made.numbers),
             "actor": made.actor,
         },
-        # A probe that failed opens what was never closed for anyone.
-        again=before is HALF_OPEN and after is OPEN,
+        # A probe that failed opens what was never closed for anyone, and what disables may say so in two places.
+        again=DISABLED in (before, after) or (before is HALF_OPEN and after is OPEN),
     )
 
 
@@ -86,7 +86,15 @@ def stopped(endpoint: Endpoint) -> Occurrence:
     facts = {"reason": reason, "why": reason, "actor": "operator" if reason == BY_HAND else "worker"}
     about = f"{endpoint.app_id}/{endpoint.id}"
     return Occurrence(
-        event, endpoint.id, endpoint.version, about, endpoint.app_id, endpoint.updated_ms, endpoint.id, facts
+        event,
+        endpoint.id,
+        endpoint.version,
+        about,
+        endpoint.app_id,
+        endpoint.updated_ms,
+        endpoint.id,
+        facts,
+        again=True,
     )
 
 

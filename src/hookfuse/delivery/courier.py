@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -148,17 +148,18 @@ class Courier:
     async def _disable_gone(self, claim: Claim, target: Target) -> None:
         """Its own breaker is disabled too, so that it comes back as any disabled one does; a shared one is not."""
         own = target.key == f"{claim.app_id}/{claim.endpoint_id}"
-        if own:
-            await self._quietly(self._breakers.disable(target.key, reason=_GONE, actor="breaker"))
+        # The endpoint first: it says so to everyone, and a crash in between leaves a breaker that only has to be asked.
         if not own or target.policy.reenable_ms is None:
             await self._disable(claim.endpoint_id, _GONE)
+        if own:
+            await self._quietly(self._breakers.disable(target.key, reason=_GONE, actor="breaker"))
 
     async def _disable(self, endpoint_id: str, reason: str, because: Transition | None = None) -> None:
         await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason, because=because))
 
-    async def _quietly(self, change: object) -> None:
+    async def _quietly(self, change: Awaitable[object]) -> None:
         try:
-            await change  # type: ignore[misc]
+            await change
         except StoreError as error:
             # The same answer will come again, and with it another chance.
             _log.warning("an endpoint could not be changed: %s", error)

@@ -138,3 +138,46 @@ def test_policy() -> None:
     assert load({"HOOKFUSE_POLICY": "stoplight"}).settings.policy == profiles.stoplight()
     written = Policy(trip=Streak(3), window=30)
     assert load({"HOOKFUSE_POLICY": written.to_json()}).settings.policy == written
+
+
+CHAT = "https://chat.example.com/hooks/very-secret"
+SIGNING = "whsec_" + "QUFB" * 8
+
+
+def test_notices() -> None:
+    """Where notices go is read from the environment, and nothing that is a secret is ever shown."""
+    found = load(
+        {
+            "HOOKFUSE_SMTP_URL": "smtp://user:pass-word@mail.example.com",
+            "HOOKFUSE_NOTICE_EMAIL": "a@example.com, b@example.com",
+            "HOOKFUSE_NOTICE_CHAT_URL": CHAT,
+            "HOOKFUSE_NOTICE_WEBHOOK_URL": "https://example.com/ops",
+            "HOOKFUSE_NOTICE_WEBHOOK_SECRET": SIGNING,
+            "HOOKFUSE_NOTICE_EVENTS": "endpoint.disabled",
+            "HOOKFUSE_NOTICE_QUIET": "60",
+        }
+    ).settings
+    assert found.notice_email == ("a@example.com", "b@example.com")
+    assert found.notice_events == ("endpoint.disabled",)
+    everything = " ".join(shown(found, name) for name in SETTINGS)
+    assert not any(secret in everything for secret in ("very-secret", SIGNING, "pass-word"))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"NOTICE_EMAIL": "a@example.com"}, "HOOKFUSE_NOTICE_EMAIL needs HOOKFUSE_SMTP_URL"),
+        ({"NOTICE_WEBHOOK_URL": "https://example.com"}, "needs HOOKFUSE_NOTICE_WEBHOOK_SECRET"),
+        ({"NOTICE_EVENTS": "nothing"}, "HOOKFUSE_NOTICE_EVENTS must be some of endpoint.disabled"),
+        ({"NOTICE_FROM": "x\r\nBcc: y@z"}, "HOOKFUSE_NOTICE_FROM must be an e-mail address"),
+        ({"SMTP_URL": "mail://hidden-one@x"}, "HOOKFUSE_SMTP_URL must be smtp://"),
+        ({"NOTICE_CHAT_URL": "ftp://hidden-one"}, "HOOKFUSE_NOTICE_CHAT_URL must be a URL"),
+        ({"NOTICE_WEBHOOK_SECRET": "hidden-one"}, "HOOKFUSE_NOTICE_WEBHOOK_SECRET must be a signing secret"),
+    ],
+)
+def test_notices_that_cannot_be(given: dict[str, str], says: str) -> None:
+    """What does not do, or not alone, is told by its variable, and never repeated where it may be a secret."""
+    with pytest.raises(InvalidInput) as refused:
+        load({f"HOOKFUSE_{name}": value for name, value in given.items()})
+    assert says in str(refused.value)
+    assert "hidden-one" not in str(refused.value)

@@ -181,6 +181,16 @@ class Noticing(OnBench):
         await bench.store.keep_transitions([transition(bench, State.DISABLED, State.HALF_OPEN)])
         assert [each.event for each in await outbox(bench)] == [Event.ENDPOINT_DISABLED, Event.ENDPOINT_ENABLED]
 
+    async def test_an_endpoint_that_is_disabled_twice(self, bench: Bench) -> None:
+        """Its row and then its breaker: whichever says so first is told, and the other has nothing to add."""
+        await listening(bench, NoticeChannel.CHAT, NoticeChannel.EMAIL)
+        await bench.store.stop_endpoint("ep_1", Stop.DISABLED, "gone")
+        bench.clock.advance(1)
+        await bench.store.keep_transitions([transition(bench, State.CLOSED, State.DISABLED)])
+        found = await outbox(bench)
+        assert [(each.event, each.key) for each in found] == [(Event.ENDPOINT_DISABLED, "ep_1")] * 2
+        assert len(await bench.store.transitions_page(Span(), key=KEY)) == 1
+
     async def test_deliveries_that_are_given_up(self, bench: Bench) -> None:
         """The first that fails is told at once, and all others within the window by one row that counts them."""
         await listening(bench)
