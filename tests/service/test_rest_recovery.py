@@ -79,12 +79,14 @@ async def test_recover_sends_what_failed_and_what_was_held(service: Service, rec
     for _ in range(4):
         await service.send(app)
 
-    async def is_open() -> bool:
-        return bool((await service.ok("GET", f"/app/{app}/breaker/{endpoint}"))["state"] == "open")
+    async def all_wait() -> bool:
+        """The lane is blocked, so that no worker takes anything to ask the breaker for it."""
+        backlog = await service.station.store.backlog()
+        counted = await service.ok("GET", f"{at}/recover", params={"since": SINCE})
+        assert counted["failed"] + counted["held"] == counted["total"]
+        return backlog.waiting == backlog.held > 0 and counted["total"] == 4
 
-    await service.until(is_open)
-    counted = await service.ok("GET", f"{at}/recover", params={"since": SINCE})
-    assert counted["failed"] + counted["held"] == counted["total"] == 4
+    await service.until(all_wait)
     receivers.change("shop", Ok())
     task = await service.ok("POST", f"{at}/recover", {"since": SINCE})
     assert task["data"]["total"] == 4

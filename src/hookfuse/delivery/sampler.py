@@ -32,6 +32,7 @@ from hookfuse.ports import DeliveryStore
 _log = logging.getLogger("hookfuse.delivery")
 
 _RHYTHM = 30.0
+_AGAIN_AFTER = 1.0
 _SURVEY_EVERY = 600.0
 _LONG_STREAK = 1 << 30
 
@@ -82,6 +83,8 @@ class Sampler:
                     _log.warning("another process samples by now; this one's sample was refused")
             except StoreError as error:
                 _log.warning("sampling waits: %s", error)
+                await asyncio.sleep(_AGAIN_AFTER)
+                continue
             sampled_at |= dict.fromkeys(due, now)
             next_at = min(sampled_at.get(every, 0.0) + every for every in self._guards.rhythms | {_RHYTHM})
             await asyncio.sleep(max(next_at - time.monotonic(), 0.0))
