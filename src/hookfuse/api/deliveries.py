@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from hookfuse.api.applications import Order
 from hookfuse.api.call import Call, Reader
 from hookfuse.api.problems import Problem, not_found
 from hookfuse.api.routes import Routes
@@ -57,6 +58,7 @@ class _Choice(Wire, rename=None):
 class DeliveriesQuery(_Choice, rename=None):
     limit: Limit = 50
     iterator: Iterator | None = None
+    order: Order = Order.ASCENDING
 
 
 class BulkRetryIn(Wire):
@@ -91,8 +93,9 @@ class BulkOut(Wire):
 
 @routes.get("/app/{app_id}/delivery")
 async def list_deliveries(call: Call, query: DeliveriesQuery) -> Page[DeliveryOut]:
-    """List deliveries by state, oldest first."""
-    reader = Reader(call, f"deliveries {call.app.id}", limit=query.limit, iterator=query.iterator)
+    """List deliveries by state, oldest first unless the other order is asked for."""
+    newest, about = query.order is Order.DESCENDING, f"deliveries {call.app.id}"
+    reader = Reader(call, about, limit=query.limit, iterator=query.iterator, newest_first=newest)
     found = await call.parts.store.deliveries_page(await _chosen(call, query, query.state), reader.span)
     return reader.page(found, lambda each: Mark(0, each.message_id, each.endpoint_id), told)
 

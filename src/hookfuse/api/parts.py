@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hookfuse.api.access import Doorkeeper
 from hookfuse.api.cursors import Cursors
 from hookfuse.api.history import History
+from hookfuse.api.overview_models import Watch
 from hookfuse.api.tasks import TaskRunner
 from hookfuse.api.vault import Vault
 from hookfuse.breakers import AsyncBreakers
@@ -29,6 +30,7 @@ class Parts:
     cursors: Cursors
     tasks: TaskRunner
     history: History
+    watch: Watch
     body_limit: int
     longest_timeout: float
     """The longest deadline, in seconds, that an endpoint may ask for."""

@@ -28,9 +28,11 @@ from hookfuse.api import (
     keys,
     messages,
     openapi,
+    overview,
     policies,
     recovery,
     schedules,
+    standings,
     task_routes,
 )
 from hookfuse.api.ingest import Ingest, asks_for_it
@@ -55,6 +57,8 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         schedules,
         task_routes,
         keys,
+        overview,
+        standings,
         health,
     )
     for operation in module.routes

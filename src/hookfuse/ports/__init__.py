@@ -31,6 +31,7 @@ from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
+from hookfuse.ports.overview import Overview
 from hookfuse.ports.service import Presets, ServiceStore
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
@@ -234,7 +235,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Upkeep, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Overview, Upkeep, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

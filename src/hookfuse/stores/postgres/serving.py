@@ -13,7 +13,8 @@ from hookfuse.core.listing import AttemptCounts, AttemptFilter, DeliveryCounts, 
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
-from hookfuse.stores.postgres import lists, service
+from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.stores.postgres import lists, overview, service
 from hookfuse.stores.postgres.connections import Connections, Duty, Job
 
 T = TypeVar("T")
@@ -140,6 +141,15 @@ class Serving:
 
     def _ring(self) -> None:
         raise NotImplementedError
+
+    async def sick_endpoints(self, chosen: EndpointFilter, names: Sequence[str]) -> Sequence[Listed]:
+        return await self._alone(lambda db: overview.sick_endpoints(db, chosen, names))
+
+    async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
+        return await self._alone(lambda db: overview.other_endpoints(db, chosen, names, span))
+
+    async def census(self) -> Census:
+        return await self._alone(overview.census)
 
     async def _alone(self, job: Job[T]) -> T:
         return await self._connections.alone(Duty.DESK, job)

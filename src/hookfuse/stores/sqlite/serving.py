@@ -15,7 +15,8 @@ from hookfuse.core.listing import AttemptCounts, AttemptFilter, DeliveryCounts, 
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
-from hookfuse.stores.sqlite import lists, rows, service
+from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.stores.sqlite import lists, overview, rows, service
 
 T = TypeVar("T")
 
@@ -137,6 +138,15 @@ class Serving:
 
     async def change_default_policy(self, policy: Mapping[str, Any] | None) -> None:
         await self._write(lambda db, now: service.change_default_policy(db, policy))
+
+    async def sick_endpoints(self, chosen: EndpointFilter, names: Sequence[str]) -> Sequence[Listed]:
+        return await self._read(lambda db: overview.sick_endpoints(db, chosen, names))
+
+    async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
+        return await self._read(lambda db: overview.other_endpoints(db, chosen, names, span))
+
+    async def census(self) -> Census:
+        return await self._read(overview.census)
 
     async def _read(self, job: Callable[[apsw.Connection], T]) -> T:
         raise NotImplementedError

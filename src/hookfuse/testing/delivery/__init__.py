@@ -10,6 +10,7 @@ from hookfuse.testing.delivery.claiming import Claiming
 from hookfuse.testing.delivery.directing import Directing
 from hookfuse.testing.delivery.handling import Handling
 from hookfuse.testing.delivery.listing import Listing
+from hookfuse.testing.delivery.overviewing import Overviewing
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
 from hookfuse.testing.delivery.upkeep import Upkeeping
@@ -17,5 +18,7 @@ from hookfuse.testing.delivery.upkeep import Upkeeping
 __all__ = ["Bench", "DeliveryStoreContract"]
 
 
-class DeliveryStoreContract(Accepting, Claiming, Settling, Directing, Handling, Listing, Serving, Upkeeping):
+class DeliveryStoreContract(
+    Accepting, Claiming, Settling, Directing, Handling, Listing, Overviewing, Serving, Upkeeping
+):
     """Everything that a delivery store promises."""

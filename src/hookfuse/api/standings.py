@@ -1,0 +1,209 @@
+"""Endpoints of all applications, the sick ones first: what an operator looks at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from hookfuse.api.call import Call, Reader
+from hookfuse.api.problems import not_found
+from hookfuse.api.routes import Routes
+from hookfuse.api.wire import Instant, Iterator, Limit, Page, Uid, Wire, seconds_instant
+from hookfuse.core.endpoint import Stop
+from hookfuse.core.gauges import Gauge, gauges, nearest
+from hookfuse.core.paging import FIRST, LAST, Mark, Span
+from hookfuse.core.standing import WORST_FIRST, EndpointFilter, Listed, Standing, standing_of
+from hookfuse.core.state import Override, Snapshot, State
+
+routes = Routes("Endpoints")
+
+# The list has two parts: the sick, by how sick they are, and all others, by id.
+_SICK, _OTHERS = 0, 1
+_MOST_TRIPS = 999_999
+
+
+class GaugeOut(Wire):
+    """A rule of the policy: where it stands, and where it trips."""
+
+    rule: str
+    value: float
+    limit: float
+    calls: int | None
+    """How many calls the figure is made of; null: it does not matter."""
+    min_calls: int | None
+    """With fewer the rule does not judge."""
+
+
+class StandingOut(Wire):
+    """An endpoint, and how it stands."""
+
+    id: str
+    app_id: str
+    app_name: str
+    url: str
+    description: str
+    uid: str | None
+    standing: Standing
+    """What its deliveries meet, worst first."""
+    state: State
+    override: Override
+    reason: str
+    why: str
+    """Why, in words; empty if there is nothing to say."""
+    paused: bool
+    disabled: bool
+    failed: int
+    calls: int
+    """In the policy's window."""
+    gauge: GaugeOut
+    """The rule that is nearest to tripping."""
+    trips: int
+    since: Instant | None
+    probe_at: Instant | None
+    held_until: Instant | None
+    """The end of what a Retry-After asked for."""
+    held: int
+    """How many deliveries wait, counted up to ten thousand."""
+
+
+class StandingsQuery(Wire, rename=None):
+    limit: Limit = 50
+    iterator: Iterator | None = None
+    standing: Annotated[list[Standing], Meta(min_length=1, max_length=20)] | None = None
+    app_id: Uid | None = None
+    search: Annotated[str, Meta(max_length=256)] = ""
+    """A part of the URL, the description, an id or uid, or the application's name."""
+
+
+class GaugesOut(Wire):
+    data: list[GaugeOut]
+
+
+class _Row(NamedTuple):
+    mark: Mark
+    endpoint: Listed
+    seen: Snapshot | None
+    standing: Standing
+
+
+@routes.get("/endpoint", errors=(404,))
+async def list_standings(call: Call, query: StandingsQuery) -> Page[StandingOut]:
+    """List the endpoints of all applications that the key may see, the sickest first."""
+    chosen = EndpointFilter(await _app_id(call, query), query.search)
+    about = f"standings {chosen.app_id} {query.search} {query.standing}"
+    reader = Reader(call, about, limit=query.limit, iterator=query.iterator)
+    rows = await _rows(call, chosen, frozenset(query.standing or Standing), reader.span)
+    told = dict(zip([row.endpoint.id for row in rows], await _told(call, rows), strict=True))
+    return reader.page(rows, lambda row: row.mark, lambda row: told[row.endpoint.id])
+
+
+@routes.get("/app/{app_id}/breaker/{endpoint_id}/gauges")
+async def get_breaker_gauges(call: Call) -> GaugesOut:
+    """Where each rule of an endpoint's policy stands, in the order of the policy."""
+    endpoint = await call.endpoint()
+    await call.parts.targets.read([endpoint.id])
+    seen = await call.parts.breakers.inspect(endpoint.key)
+    policy = call.parts.breakers.policy(endpoint.key)
+    return GaugesOut(data=[gauge_told(each) for each in gauges(policy, seen.counts, seen.streak)])
+
+
+async def _app_id(call: Call, query: StandingsQuery) -> str | None:
+    if query.app_id is None:
+        return call.key.app_id
+    found = await call.parts.store.application(query.app_id)
+    if found is None or call.key.app_id not in (None, found.id):
+        raise not_found("application")
+    return found.id
+
+
+async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Standing], span: Span) -> list[_Row]:
+    breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
+    names = [key.partition("/")[2] for key in breakers]
+    parts = [_SICK, _OTHERS] if not span.backwards else [_OTHERS, _SICK]
+    found: list[_Row] = []
+    for part in parts:
+        if part == _SICK:
+            sick = [_row(each, breakers) for each in await call.parts.store.sick_endpoints(chosen, names)]
+            sick.sort(key=lambda row: row.mark, reverse=span.backwards)
+            found += [row for row in sick if row.standing in wanted and span.after < row.mark < span.before]
+        elif Standing.CLOSED in wanted and len(found) < span.limit:
+            others = await call.parts.store.other_endpoints(chosen, names, _within_others(span, len(found)))
+            found += [_Row(Mark(_OTHERS, each.id), each, None, Standing.CLOSED) for each in others]
+    return found[: span.limit]
+
+
+def _within_others(span: Span, had: int) -> Span:
+    after = span.after if span.after.at_ms == _OTHERS else FIRST
+    # Below the mark of a sick one there are no others.
+    before = span.before if span.before.at_ms == _OTHERS else LAST if span.before == LAST else FIRST
+    return replace(span, limit=span.limit - had, after=after, before=before)
+
+
+def _row(endpoint: Listed, breakers: dict[str, Snapshot]) -> _Row:
+    seen = breakers.get(endpoint.key)
+    standing = standing_of(endpoint, seen)
+    trips = 0 if seen is None else min(seen.trips, _MOST_TRIPS)
+    place = f"{WORST_FIRST[standing]:02}-{_MOST_TRIPS - trips:06}-{endpoint.id}"
+    return _Row(Mark(_SICK, place), endpoint, seen, standing)
+
+
+async def _told(call: Call, rows: Sequence[_Row]) -> list[StandingOut]:
+    ids = [row.endpoint.id for row in rows]
+    if not ids:
+        return []
+    await call.parts.targets.read(ids)
+    held = await call.parts.store.held(ids)
+    seen = await asyncio.gather(*(_seen(call, row) for row in rows))
+    return [_standing(call, row, one, held.get(row.endpoint.id, 0)) for row, one in zip(rows, seen, strict=True)]
+
+
+async def _seen(call: Call, row: _Row) -> Snapshot:
+    return row.seen or await call.parts.breakers.inspect(row.endpoint.key)
+
+
+def _standing(call: Call, row: _Row, seen: Snapshot, held: int) -> StandingOut:
+    endpoint = row.endpoint
+    policy = call.parts.breakers.policy(endpoint.key)
+    return StandingOut(
+        id=endpoint.id,
+        app_id=endpoint.app_id,
+        app_name=endpoint.app_name,
+        url=endpoint.url,
+        description=endpoint.description,
+        uid=endpoint.uid,
+        standing=row.standing,
+        state=seen.state,
+        override=seen.override,
+        reason=seen.reason,
+        why=_why(row, seen),
+        paused=bool(endpoint.stop & (Stop.PAUSED | Stop.APP_PAUSED)),
+        disabled=bool(endpoint.stop & Stop.DISABLED),
+        failed=seen.counts.failed,
+        calls=seen.counts.calls,
+        gauge=gauge_told(nearest(gauges(policy, seen.counts, seen.streak))),
+        trips=seen.trips,
+        since=seconds_instant(seen.changed_at),
+        probe_at=seconds_instant(seen.probe_at),
+        held_until=seconds_instant(seen.throttled_until),
+        held=held,
+    )
+
+
+def _why(row: _Row, seen: Snapshot) -> str:
+    match row.standing:
+        case Standing.DISABLED:
+            return row.endpoint.disabled_reason or seen.why
+        case Standing.BLOCKED:
+            return row.endpoint.flag
+        case Standing.OPEN | Standing.HALF_OPEN | Standing.FORCED_OPEN | Standing.FORCED_CLOSED:
+            return seen.why
+        case _:
+            return ""
+
+
+def gauge_told(gauge: Gauge) -> GaugeOut:
+    return GaugeOut(rule=gauge.rule, value=gauge.value, limit=gauge.limit, calls=gauge.calls, min_calls=gauge.min_calls)

@@ -1,0 +1,21 @@
+"""What a view over all applications needs of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from hookfuse.core.paging import Span
+from hookfuse.core.standing import Census, EndpointFilter, Listed
+
+
+class Overview(Protocol):
+    async def sick_endpoints(self, chosen: EndpointFilter, names: Sequence[str]) -> Sequence[Listed]:
+        """Those that are stopped, flagged or failing, or whose id or breaker key is one of `names`; by id."""
+        ...
+
+    async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
+        """A page of all that `sick_endpoints` leaves out, by id."""
+        ...
+
+    async def census(self) -> Census: ...

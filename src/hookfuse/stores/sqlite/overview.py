@@ -1,0 +1,40 @@
+"""Endpoints over all applications, on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import apsw
+
+from hookfuse.core.endpoint import Stop
+from hookfuse.core.paging import Span
+from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.stores.sql import searched
+from hookfuse.stores.sqlite.lists import json_list, page
+from hookfuse.stores.sqlite.queries import SQL
+
+_LISTED = tuple(each.name for each in fields(Listed))
+
+
+def sick_endpoints(db: apsw.Connection, chosen: EndpointFilter, names: Sequence[str]) -> list[Listed]:
+    return [_listed(row) for row in db.execute(SQL["sick_endpoints"], _values(chosen, names))]
+
+
+def other_endpoints(db: apsw.Connection, chosen: EndpointFilter, names: Sequence[str], span: Span) -> list[Listed]:
+    return page(db, "other_endpoints", span, _listed, **_values(chosen, names))
+
+
+def census(db: apsw.Connection) -> Census:
+    row: Any = db.execute(SQL["census"]).fetchone()
+    return Census(*row)
+
+
+def _values(chosen: EndpointFilter, names: Sequence[str]) -> dict[str, Any]:
+    return {"app": chosen.app_id, "text": searched(chosen.text), "names": json_list(names)}
+
+
+def _listed(row: Any) -> Listed:
+    values = dict(zip(_LISTED, row, strict=True))
+    return Listed(**{**values, "stop": Stop(values["stop"]), "failing": bool(values["failing"])})
