@@ -86,7 +86,8 @@ async def running(
         worker=WorkerSettings(poll=0.05, grace=5),
         defaults=Defaults(policy=Policy(trip=Streak(3), cool_off=60), retry=RetrySchedule(delays=(0.05, 0.05))),
     )
-    async with Station(chosen) as station:
+    station = Station(chosen)
+    async with station, station.leader:
         _, admin = await make_key(station.store, Role.ADMIN, "first")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 from base64 import b64encode
 from pathlib import Path
@@ -34,6 +35,11 @@ def test_health(env: dict[str, str], log: Path) -> None:
         shown = hookfuse("status", "--json", env=asked)
         assert shown.returncode == 0
         assert json.loads(shown.stdout)["status"] == "ready"
+        assert not any(name.startswith("leads") for name in json.loads(shown.stdout)), "who leads needs a key"
+        key = re.search(r"^hf\S+$", served.take_all(), re.MULTILINE)
+        assert key is not None
+        known = hookfuse("status", "--json", env={**asked, "HOOKFUSE_API_KEY": key[0]})
+        assert " since 2" in json.loads(known.stdout)["leads_rescue"]
     assert hookfuse("healthcheck", env=asked).returncode == 1
     assert "cannot be reached" in hookfuse("status", env=asked).stderr
 

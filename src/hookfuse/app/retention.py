@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import AsyncIterator
 
+from hookfuse.core.duty import Tenure
 from hookfuse.errors import StoreError
 from hookfuse.ports import Lanes
 
@@ -19,23 +19,23 @@ _EVERY = 3_600.0
 _DAY = 86_400.0
 
 
-async def prune(store: Lanes, days: float) -> AsyncIterator[int]:
+async def prune(store: Lanes, days: float, tenure: Tenure | None = None) -> AsyncIterator[int]:
     """Forget messages older than so many days that have no open delivery; yields how many are gone so far."""
     older_than_ms = int((time.time() - days * _DAY) * 1000)
     gone = 0
-    while batch := await store.prune(older_than_ms=older_than_ms, limit=_BATCH):
+    while batch := await store.prune(older_than_ms=older_than_ms, limit=_BATCH, tenure=tenure):
         gone += batch
         yield gone
         await asyncio.sleep(_PAUSE)
 
 
-async def keep_pruning(store: Lanes, days: float) -> None:
-    """Once an hour, not all processes at once. With 0 days nothing is ever forgotten."""
-    while days:
-        await asyncio.sleep(_EVERY * random.uniform(0.5, 1.5))
+async def keep_pruning(store: Lanes, days: float, tenure: Tenure) -> None:
+    """Once an hour, for as long as the duty is held."""
+    while True:
         try:
-            counts = [gone async for gone in prune(store, days)]
+            counts = [gone async for gone in prune(store, days, tenure)]
             if counts:
                 _log.info("%d messages older than %g days were forgotten", counts[-1], days)
         except StoreError as error:
             _log.warning("forgetting old messages waits for the database: %s", error)
+        await asyncio.sleep(_EVERY)

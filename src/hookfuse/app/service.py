@@ -27,7 +27,6 @@ from hookfuse.app.health import Health
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
 from hookfuse.app.parts import station_settings
-from hookfuse.app.retention import keep_pruning
 from hookfuse.app.station import Station
 from hookfuse.app.surface import Surface
 from hookfuse.app.tracing import attempt_spans
@@ -80,6 +79,7 @@ class Service:
                 for observer in (events.changed, metrics.changed):
                     stack.callback(station.breakers.subscribe(observer).close)
                 health = Health(station, delivers=self._part is not Part.API)
+                await stack.enter_async_context(station.leader)
                 await self._work(station, health, metrics, Started(own, admin_key))
 
     def stop(self) -> None:
@@ -96,14 +96,12 @@ class Service:
             await _first(server.ready.wait(), parts[0])
         if self._part is not Part.API:
             parts.append(asyncio.create_task(station.worker.run(), name="hookfuse-worker"))
-        upkeep = asyncio.create_task(keep_pruning(station.store, self._settings.retention_days), name="hookfuse-prune")
         try:
             self._started(started)
             await _first(self._stop.wait(), *parts)
         finally:
             _log.info("stopping; %d requests are in flight", station.worker.in_hand)
             health.stopping = True
-            upkeep.cancel()
             station.worker.stop()
             if server is not None:
                 server.should_exit = True

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from hookfuse.app.duties import leader_of
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.addresses import Networks
 from hookfuse.core.delivery import Claim
@@ -44,6 +45,8 @@ class StationSettings:
     proxy: Proxy | None = None
     pooled: bool = False
     """Whether Postgres is reached through a pooler in transaction mode."""
+    retention_days: float = 0.0
+    """How long messages are kept; 0: for ever."""
 
 
 class Station:
@@ -89,6 +92,8 @@ class Station:
             on_attempt=on_attempt,
             on_lost=on_lost,
         )
+        self.leader = leader_of(self.store, settings.worker, settings.retention_days)
+        """Does the fleet's common work; enter it to take part."""
 
     async def __aenter__(self) -> Self:
         await self.store.open()

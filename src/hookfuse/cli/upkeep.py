@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hookfuse.app.findings import Standing
 from hookfuse.cli.options import Config, Json, load_settings
-from hookfuse.cli.remote import Remote, RemoteError
+from hookfuse.cli.remote import Remote, RemoteError, path
 from hookfuse.cli.rows import print_rows, print_thing
 from hookfuse.cli.speaking import console, errors_in_one_sentence, inert, say, say_json
 from hookfuse.cli.times import stamp
@@ -81,7 +81,7 @@ def doctor(config: Config = None, json: Json = False) -> None:
 
 
 def status(json: Json = False) -> None:
-    """How a running service is, by HOOKFUSE_URL. Exit code 1: it is not ready."""
+    """How a running service is, by HOOKFUSE_URL, and with HOOKFUSE_API_KEY who leads. Exit code 1: it is not ready."""
     with errors_in_one_sentence(), Remote.of_environment(needs_key=False) as remote:
         try:
             found = remote.get("/readyz")
@@ -89,8 +89,19 @@ def status(json: Json = False) -> None:
             if not isinstance(error.body, dict) or "database" not in error.body:
                 raise
             found = error.body
-    print_thing({"url": remote.place, **found}, as_json=json)
+        leads = _leads(remote)
+    print_thing({"url": remote.place, **found, **leads}, as_json=json)
     raise typer.Exit(0 if found["status"] == "ready" else 1)
+
+
+def _leads(remote: Remote) -> dict[str, str]:
+    """Who does which duty, if the key may know."""
+    try:
+        held = remote.get(path("duties"))["data"]
+    except RemoteError:
+        # Health needs no key, and a service that is not ready may not be able to say.
+        return {}
+    return {f"leads_{each['duty']}": f"{each['holder']} since {each['since']}" for each in held}
 
 
 def healthcheck() -> None:

@@ -140,6 +140,8 @@ class Settlement:
     spent: bool = True
     healthy: bool | None = None
     """What the attempt says about the lane: widen it, narrow it, or nothing."""
+    slow: bool = False
+    """Whether it took longer than its breaker's policy likes."""
 
 
 @dataclass(frozen=True, slots=True)

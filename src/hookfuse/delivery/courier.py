@@ -138,7 +138,8 @@ class Courier:
             await self._disable(claim.endpoint_id, "gone: the endpoint answered 410")
         if verdict.flag and verdict.flag != target.flag:
             await self._quietly(self._store.change_endpoint(claim.endpoint_id, {"flag": verdict.flag}))
-        self._settler.settle(_settlement(claim, verdict, _attempt(claim, result, started)))
+        attempt = _attempt(claim, result, started)
+        self._settler.settle(_settlement(claim, verdict, attempt, attempt.latency_ms >= target.policy.slow_ms))
         self._on_attempt(Attempted(claim, target, result, verdict))
 
     async def _heed(self, target: Target, transition: Transition) -> None:
@@ -169,11 +170,11 @@ def _denied(claim: Claim, admission: Admission) -> Deferral:
     return Deferral(claim, f"breaker_{admission.reason}", wait_ms=max(wait_ms, 1))
 
 
-def _settlement(claim: Claim, verdict: Verdict, attempt: Attempt) -> Settlement:
+def _settlement(claim: Claim, verdict: Verdict, attempt: Attempt, slow: bool) -> Settlement:
     kind = verdict.outcome.kind
     healthy = True if kind is OK else False if kind is FAILURE else None
     return Settlement(
-        claim, _STATES[verdict.step], verdict.reason, attempt, verdict.delay_ms or 0, verdict.spent, healthy
+        claim, _STATES[verdict.step], verdict.reason, attempt, verdict.delay_ms or 0, verdict.spent, healthy, slow
     )
 
 

@@ -1,11 +1,11 @@
-"""Brings back what lost workers held. Every worker looks; the database lets each loss count once."""
+"""Brings back what lost workers held. One process looks for all; the database lets each loss count once."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 
+from hookfuse.core.duty import Tenure
 from hookfuse.errors import StoreError
 from hookfuse.ports import Lanes
 
@@ -20,20 +20,19 @@ class Rescuer:
         self._deaths = deaths
         self._every = every
 
-    async def run(self) -> None:
+    async def run(self, tenure: Tenure) -> None:
         while True:
             try:
-                await self.look()
+                await self.look(tenure)
             except StoreError as error:
                 _log.warning("rescuing waits for the database: %s", error)
-            # Not all workers at once.
-            await asyncio.sleep(self._every * random.uniform(0.75, 1.25))
+            await asyncio.sleep(self._every)
 
-    async def look(self) -> int:
+    async def look(self, tenure: Tenure | None = None) -> int:
         """Return every delivery whose lease has ended; returns how many came back."""
         returned = 0
         while True:
-            rescued = await self._store.rescue(deaths=self._deaths, limit=_PAGE)
+            rescued = await self._store.rescue(deaths=self._deaths, limit=_PAGE, tenure=tenure)
             returned += rescued.returned
             for message_id, endpoint_id in rescued.quarantined:
                 _log.error(

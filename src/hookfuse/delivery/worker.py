@@ -14,7 +14,6 @@ from hookfuse.core.delivery import Claim, Claims, Deferral
 from hookfuse.core.state import State, Transition
 from hookfuse.delivery.courier import Courier, OnAttempt
 from hookfuse.delivery.egress import EgressWatch
-from hookfuse.delivery.rescue import Rescuer
 from hookfuse.delivery.settler import Settler
 from hookfuse.delivery.suspects import Suspects
 from hookfuse.delivery.targets import Target, Targets
@@ -96,7 +95,6 @@ class Worker:
             sign_ed25519=sign_ed25519,
             on_attempt=on_attempt,
         )
-        self._rescuer = Rescuer(store, self.settings.deaths, self.settings.rescue_every)
         self._hands: set[asyncio.Task[None]] = set()
         self._failing = 0
         self._suspects = Suspects()
@@ -119,7 +117,6 @@ class Worker:
 
     async def run(self) -> None:
         subscription = self._breakers.subscribe(self._changed)
-        rescuing = asyncio.create_task(self._rescuer.run(), name="hookfuse-rescue")
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             while not self._stopping.is_set():
@@ -130,9 +127,8 @@ class Worker:
                     await self._rest(claims, stopping)
         finally:
             subscription.close()
-            for task in (rescuing, stopping):
-                task.cancel()
-            await asyncio.gather(rescuing, stopping, return_exceptions=True)
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
             await self._finish()
 
     async def _claim(self) -> Claims | None:

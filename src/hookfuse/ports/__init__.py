@@ -22,6 +22,7 @@ from hookfuse.core.delivery import (
     Rescued,
     Settlement,
 )
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.outcome import Outcome
@@ -31,8 +32,10 @@ from hookfuse.core.sending import Request, SendResult
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
+from hookfuse.ports.duties import Duties
 from hookfuse.ports.overview import Overview
 from hookfuse.ports.service import Presets, ServiceStore
+from hookfuse.ports.tallies import Tallies
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
 
@@ -172,7 +175,10 @@ class Directory(Presets, Protocol):
 
 
 class Lanes(Protocol):
-    """The delivery verbs. Each is one transaction; all instants are the database's."""
+    """The delivery verbs. Each is one transaction; all instants are the database's.
+
+    What is done for a duty carries its tenure, and does nothing if the duty has changed hands.
+    """
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
         """Store messages with a delivery for each matching endpoint: committed when this returns."""
@@ -194,11 +200,11 @@ class Lanes(Protocol):
         """A breaker changed: look at these lanes again."""
         ...
 
-    async def rescue(self, *, deaths: int, limit: int = 1000) -> Rescued:
+    async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
         """Return deliveries whose lease ended; those that lost this many workers have failed."""
         ...
 
-    async def prune(self, *, older_than_ms: int, limit: int = 1000) -> int:
+    async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
         """Forget up to `limit` messages that are older and have no open delivery; returns how many."""
         ...
 
@@ -235,7 +241,7 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Overview, Upkeep, Protocol):
+class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Overview, Upkeep, Duties, Tallies, Protocol):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

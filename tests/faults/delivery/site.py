@@ -92,7 +92,8 @@ class Site:
     @asynccontextmanager
     async def station(self, **worker: Any) -> AsyncIterator[Station]:
         """A station in this process."""
-        async with Station(self.settings(**worker)) as station:
+        station = Station(self.settings(**worker))
+        async with station, station.leader:
             yield station
 
     def process(self, *, environment: Mapping[str, str] | None = None, **orders: Any) -> StationProcess:

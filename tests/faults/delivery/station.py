@@ -123,7 +123,8 @@ async def run(orders: Orders) -> None:
     events = Events(orders.events)
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    async with Station(orders.settings(), on_lost=events.lost, on_suspect=events.suspect) as station:
+    station = Station(orders.settings(), on_lost=events.lost, on_suspect=events.suspect)
+    async with station, station.leader:
         ends: list[Callable[[], None]] = [ended.set]
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(ended.wait())]
         if orders.works:

@@ -28,12 +28,14 @@ from hookfuse.core.delivery import (
     Rescued,
     Settlement,
 )
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.stores.postgres import accept, claim, desk, directory, settle, upkeep
 from hookfuse.stores.postgres.bell import Bell
 from hookfuse.stores.postgres.connections import Connections, Duty
+from hookfuse.stores.postgres.leading import Leading
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.schema import migrate
 from hookfuse.stores.postgres.serving import Serving
@@ -41,7 +43,7 @@ from hookfuse.stores.postgres.serving import Serving
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(Serving):
+class PostgresStore(Serving, Leading):
     """A delivery store in the schema `hookfuse` of the database at `url`. It belongs to the event loop that opens it.
 
     `pool_size` is how many connections there may be for each of accepting, delivering and looking. `pooled` says that
@@ -139,14 +141,14 @@ class PostgresStore(Serving):
         await self._connections.alone(Duty.DELIVER, lambda db: upkeep.unblock(db, endpoint_ids))
         self._bell.ring()
 
-    async def rescue(self, *, deaths: int, limit: int = 1000) -> Rescued:
-        rescued = await self._connections.together(Duty.DELIVER, lambda db: settle.rescue(db, deaths, limit))
+    async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
+        rescued = await self._connections.together(Duty.DELIVER, lambda db: settle.rescue(db, deaths, limit, tenure))
         if rescued.returned:
             self._bell.ring()
         return rescued
 
-    async def prune(self, *, older_than_ms: int, limit: int = 1000) -> int:
-        return await self._connections.together(Duty.DESK, lambda db: upkeep.prune(db, older_than_ms, limit))
+    async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
+        return await self._connections.together(Duty.DESK, lambda db: upkeep.prune(db, older_than_ms, limit, tenure))
 
     async def wait(self, seconds: float) -> None:
         await self._bell.wait(seconds)

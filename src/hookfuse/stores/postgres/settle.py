@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Place, Queue, Rescued, Settlement
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Stop
+from hookfuse.stores.postgres import tallies
 from hookfuse.stores.postgres.connections import Connection
+from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.sql import storable
 
@@ -35,13 +38,14 @@ class End(NamedTuple):
     delay_ms: int = 0
     spent: bool = False
     healthy: bool | None = None
+    slow: bool = False
     wait_ms: int = 0
     died: bool = False
 
 
 async def settle(db: Connection, settlements: Sequence[Settlement]) -> list[Claim]:
     ends = [
-        End(each.claim, each.state, each.reason, each.attempt, each.delay_ms, each.spent, each.healthy)
+        End(each.claim, each.state, each.reason, each.attempt, each.delay_ms, each.spent, each.healthy, each.slow)
         for each in settlements
     ]
     done = await settle_all(db, ends)
@@ -58,8 +62,10 @@ async def defer(db: Connection, deferrals: Sequence[Deferral]) -> None:
     )
 
 
-async def rescue(db: Connection, deaths: int, limit: int) -> Rescued:
+async def rescue(db: Connection, deaths: int, limit: int, tenure: Tenure | None) -> Rescued:
     """Somebody else may rescue at the same time: a lease is given back once, and only that counts."""
+    if not await holds(db, tenure):
+        return Rescued(0)
     lost = await db.fetch(SQL["lost_leases"], limit)
     ends = []
     for message_id, endpoint_id, token, died in lost:
@@ -90,6 +96,7 @@ async def settle_all(db: Connection, ends: Sequence[End]) -> set[int]:
     attempts = [attempt for n in queues if (attempt := ends[n].attempt) is not None]
     if attempts:
         await db.execute(SQL["settle_attempts"], *_attempts(attempts))
+        await tallies.add(db, (ends[n] for n in queues), now)
     if queues:
         await db.execute(SQL["settle_lanes"], *_lanes([(ends[n], queue) for n, queue in queues.items()], now))
     return set(queues)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hookfuse.core.duty import Tenure
 from hookfuse.core.lanes import DAY_MS
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.stores.postgres.connections import Connection
+from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.queries import SQL
 
 
@@ -14,7 +16,9 @@ async def unblock(db: Connection, endpoint_ids: Sequence[str]) -> None:
     await db.execute(SQL["unblock_lanes"], list(endpoint_ids))
 
 
-async def prune(db: Connection, older_than_ms: int, limit: int) -> int:
+async def prune(db: Connection, older_than_ms: int, limit: int, tenure: Tenure | None) -> int:
+    if not await holds(db, tenure):
+        return 0
     candidates = await db.fetch(SQL["prune_candidates"], older_than_ms, limit)
     gone = await db.fetch(SQL["prune"], [row["id"] for row in candidates]) if candidates else []
     await db.execute(SQL["prune_keys"], DAY_MS)

@@ -28,6 +28,7 @@ from hookfuse.core.delivery import (
     Rescued,
     Settlement,
 )
+from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
@@ -35,10 +36,11 @@ from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
 from hookfuse.stores.kept import Kept, Row
 from hookfuse.stores.sql import migrations
-from hookfuse.stores.sqlite import breakers, desk, directory, settle, upkeep
+from hookfuse.stores.sqlite import breakers, desk, directory, duties, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer
+from hookfuse.stores.sqlite.leading import Leading
 from hookfuse.stores.sqlite.serving import Serving
 
 __all__ = ["SqliteStore"]
@@ -53,7 +55,7 @@ class _MachineClock:
         return time.time()
 
 
-class SqliteStore(Serving):
+class SqliteStore(Serving, Leading):
     """A delivery store in the file `path`. It belongs to the event loop that opens it."""
 
     def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
@@ -72,6 +74,7 @@ class SqliteStore(Serving):
             await self._reader.open()
             # The lock is ours, so whoever held leases is gone: what it had in hand need not wait for their end.
             await self._writer.run(settle.end_leases)
+            await self._writer.run(duties.end_all)
         except BaseException:
             await self.close()
             raise
@@ -134,11 +137,11 @@ class SqliteStore(Serving):
     async def unblock(self, endpoint_ids: Sequence[str]) -> None:
         await self._write(lambda db, now: settle.unblock(db, endpoint_ids), rings=True)
 
-    async def rescue(self, *, deaths: int, limit: int = 1000) -> Rescued:
-        return await self._write(lambda db, now: settle.rescue(db, deaths, limit, now), rings=True)
+    async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
+        return await self._write(lambda db, now: settle.rescue(db, deaths, limit, tenure, now), rings=True)
 
-    async def prune(self, *, older_than_ms: int, limit: int = 1000) -> int:
-        return await self._write(lambda db, now: desk.prune(db, older_than_ms, limit, now))
+    async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
+        return await self._write(lambda db, now: desk.prune(db, older_than_ms, limit, tenure, now))
 
     async def wait(self, seconds: float) -> None:
         try:

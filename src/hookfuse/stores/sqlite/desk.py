@@ -10,8 +10,10 @@ from typing import Any
 import apsw
 
 from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState, Place, Queue
+from hookfuse.core.duty import Tenure
 from hookfuse.core.lanes import DAY_MS
 from hookfuse.core.message import Message
+from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
 _MESSAGE = tuple(each.name for each in fields(Message))
@@ -113,7 +115,9 @@ def expunge(db: apsw.Connection, app_id: str, message_id: str, now: int) -> bool
     return True
 
 
-def prune(db: apsw.Connection, older_than_ms: int, limit: int, now: int) -> int:
+def prune(db: apsw.Connection, older_than_ms: int, limit: int, tenure: Tenure | None, now: int) -> int:
+    if not holds(db, tenure):
+        return 0
     ids = db.execute(SQL["prune_messages"], (older_than_ms, limit)).fetchall()
     for name in ("prune_attempts", "prune_deliveries", "prune_message"):
         db.executemany(SQL[name], ids)

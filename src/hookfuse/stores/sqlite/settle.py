@@ -9,7 +9,10 @@ from typing import Any
 import apsw
 
 from hookfuse.core.delivery import Attempt, Claim, Deferral, Place, Queue, Rescued, Settlement
+from hookfuse.core.duty import Tenure
 from hookfuse.stores.sql import storable
+from hookfuse.stores.sqlite import tallies
+from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
 _RING = {Queue.FRESH: SQL["ring_fresh"], Queue.LATE: SQL["ring_late"]}
@@ -77,6 +80,7 @@ def settle(db: apsw.Connection, settlements: Sequence[Settlement], now: int) -> 
     held = ends.write()
     kept = [each for each in settlements if (each.claim.message_id, each.claim.endpoint_id) in held]
     db.executemany(SQL["settle_attempt"], (_attempt_row(each.attempt) for each in kept if each.attempt is not None))
+    tallies.add(db, kept, now)
     if len(kept) == len(settlements):
         return []
     return [each.claim for each in settlements if (each.claim.message_id, each.claim.endpoint_id) not in held]
@@ -119,7 +123,9 @@ def end_leases(db: apsw.Connection) -> None:
     db.execute(SQL["end_leases"])
 
 
-def rescue(db: apsw.Connection, deaths: int, limit: int, now: int) -> Rescued:
+def rescue(db: apsw.Connection, deaths: int, limit: int, tenure: Tenure | None, now: int) -> Rescued:
+    if not holds(db, tenure):
+        return Rescued(0)
     lost: list[Any] = db.execute(SQL["lost_leases"], (now, limit)).fetchall()
     db.executemany(SQL["count_death"], ((message_id, endpoint_id) for message_id, endpoint_id, _, _ in lost))
     ends = _Ends(db, now)

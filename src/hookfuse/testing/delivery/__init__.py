@@ -9,16 +9,18 @@ from hookfuse.testing.delivery.bench import Bench
 from hookfuse.testing.delivery.claiming import Claiming
 from hookfuse.testing.delivery.directing import Directing
 from hookfuse.testing.delivery.handling import Handling
+from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
 from hookfuse.testing.delivery.overviewing import Overviewing
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
+from hookfuse.testing.delivery.tallying import Tallying
 from hookfuse.testing.delivery.upkeep import Upkeeping
 
 __all__ = ["Bench", "DeliveryStoreContract"]
 
 
 class DeliveryStoreContract(
-    Accepting, Claiming, Settling, Directing, Handling, Listing, Overviewing, Serving, Upkeeping
+    Accepting, Claiming, Settling, Directing, Handling, Listing, Overviewing, Serving, Upkeeping, Leading, Tallying
 ):
     """Everything that a delivery store promises."""

@@ -1,0 +1,36 @@
+"""Which duties a process offers to do for the fleet."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from functools import partial
+
+from hookfuse.app.retention import keep_pruning
+from hookfuse.core.duty import Duty
+from hookfuse.delivery.leader import LEASE, Leader, Work
+from hookfuse.delivery.rescue import Rescuer
+from hookfuse.delivery.worker import WorkerSettings
+from hookfuse.ports import DeliveryStore
+
+_LEASE_ALONE = 60.0
+"""Where one process has the file to itself, nobody waits to take over, and each renewal is a write to the disk."""
+
+
+def leader_of(store: DeliveryStore, worker: WorkerSettings, retention_days: float) -> Leader:
+    work: dict[Duty, Work] = {Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run}
+    if retention_days:
+        work[Duty.RETENTION] = partial(keep_pruning, store, retention_days)
+    return Leader(store, work, holder=_name(), lease=_LEASE_ALONE if _alone(store) else LEASE)
+
+
+def _name() -> str:
+    """Where it runs, and what tells it from one that ran there before."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+def _alone(store: DeliveryStore) -> bool:
+    from hookfuse.stores.sqlite import SqliteStore
+
+    return isinstance(store, SqliteStore)

@@ -1,0 +1,40 @@
+-- name: add_tallies
+-- The lanes of these endpoints are locked, so nobody else adds to the same rows meanwhile.
+INSERT INTO hookfuse.tallies AS t (slot_ms, endpoint_id, ok, failed, slow, latency_ms)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[])
+ON CONFLICT (slot_ms, endpoint_id) DO UPDATE SET
+    ok = t.ok + excluded.ok, failed = t.failed + excluded.failed, slow = t.slow + excluded.slow,
+    latency_ms = t.latency_ms + excluded.latency_ms;
+
+-- name: seen
+-- $1 how far back, $2 and $3 endpoints and how far back to look at them instead, $4 the furthest of all.
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
+counted AS MATERIALIZED (
+    SELECT t.endpoint_id, sum(t.ok) AS ok, sum(t.failed) AS failed, sum(t.slow) AS slow, sum(t.latency_ms) AS latency_ms
+    FROM hookfuse.tallies AS t
+    LEFT JOIN unnest($2::text[], $3::bigint[]) AS o (id, back_ms) ON o.id = t.endpoint_id
+    WHERE t.slot_ms >= (SELECT now FROM moment) - $4
+      AND t.slot_ms >= (SELECT now FROM moment) - coalesce(o.back_ms, $1)
+    GROUP BY t.endpoint_id
+)
+SELECT c.endpoint_id, e.version, c.ok, c.failed, c.slow, c.latency_ms::bigint
+FROM counted AS c JOIN hookfuse.endpoints AS e ON e.id = c.endpoint_id AND e.stop & 8 = 0;
+
+-- name: seen_of
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now)
+SELECT b.id, e.version, sum(t.ok), sum(t.failed), sum(t.slow), sum(t.latency_ms)::bigint
+FROM unnest($1::text[], $2::bigint[]) AS b (id, back_ms)
+JOIN hookfuse.tallies AS t ON t.endpoint_id = b.id AND t.slot_ms >= (SELECT now FROM moment) - b.back_ms
+JOIN hookfuse.endpoints AS e ON e.id = b.id AND e.stop & 8 = 0
+WHERE t.slot_ms >= (SELECT now FROM moment) - $3
+GROUP BY b.id, e.version;
+
+-- name: guarded
+SELECT e.id, e.version, e.app_id || '/' || coalesce(e.breaker_key, e.id) AS key,
+       coalesce(e.policy, a.policy)::text AS policy
+FROM unnest($1::text[]) AS i (id)
+JOIN hookfuse.endpoints AS e ON e.id = i.id JOIN hookfuse.applications AS a ON a.id = e.app_id
+WHERE e.stop & 8 = 0;
+
+-- name: prune_tallies
+DELETE FROM hookfuse.tallies WHERE slot_ms < (SELECT hookfuse.now_ms()) - $1;

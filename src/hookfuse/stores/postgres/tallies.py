@@ -1,0 +1,48 @@
+"""Outcomes by endpoint and slot, on Postgres."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hookfuse.core.duty import Tenure
+from hookfuse.core.tally import Guarded, Seen, Settled, tallies
+from hookfuse.core.window import Counts
+from hookfuse.stores.postgres.connections import Connection
+from hookfuse.stores.postgres.duties import holds
+from hookfuse.stores.postgres.queries import SQL
+
+
+async def add(db: Connection, settled: Iterable[Settled], now: int) -> None:
+    rows = tallies(settled, now)
+    if rows:
+        await db.execute(SQL["add_tallies"], *(list(column) for column in zip(*rows, strict=True)))
+
+
+async def seen(db: Connection, back_ms: int, others: Mapping[str, int]) -> list[Seen]:
+    furthest = max(back_ms, *others.values()) if others else back_ms
+    rows = await db.fetch(SQL["seen"], back_ms, list(others), list(others.values()), furthest)
+    return [_seen(row) for row in rows]
+
+
+async def seen_of(db: Connection, backs: Mapping[str, int]) -> list[Seen]:
+    rows = await db.fetch(SQL["seen_of"], list(backs), list(backs.values()), max(backs.values()))
+    return [_seen(row) for row in rows]
+
+
+async def guarded(db: Connection, endpoint_ids: Sequence[str]) -> list[Guarded]:
+    rows = await db.fetch(SQL["guarded"], list(endpoint_ids))
+    return [Guarded(id_, version, key, None if text is None else json.loads(text)) for id_, version, key, text in rows]
+
+
+async def prune(db: Connection, older_than_ms: int, tenure: Tenure | None) -> int:
+    if not await holds(db, tenure):
+        return 0
+    done = await db.execute(SQL["prune_tallies"], older_than_ms)
+    return int(done.rpartition(" ")[2])
+
+
+def _seen(row: Any) -> Seen:
+    endpoint_id, version, ok, failed, slow, latency_ms = row
+    return Seen(endpoint_id, version, Counts(ok, failed, slow, ok + failed, latency_ms))

@@ -1,0 +1,30 @@
+-- name: add_tally
+INSERT INTO tallies AS t (slot_ms, endpoint_id, ok, failed, slow, latency_ms) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (slot_ms, endpoint_id) DO UPDATE SET
+    ok = t.ok + excluded.ok, failed = t.failed + excluded.failed, slow = t.slow + excluded.slow,
+    latency_ms = t.latency_ms + excluded.latency_ms;
+
+-- name: seen
+-- :others is an object of endpoints, and how far back to look at them.
+WITH others AS MATERIALIZED (SELECT key AS id, value AS back_ms FROM json_each(:others))
+SELECT t.endpoint_id, e.version, sum(t.ok), sum(t.failed), sum(t.slow), sum(t.latency_ms)
+FROM tallies AS t JOIN endpoints AS e ON e.id = t.endpoint_id AND e.stop & 8 = 0
+LEFT JOIN others AS o ON o.id = t.endpoint_id
+WHERE t.slot_ms >= :now - :furthest AND t.slot_ms >= :now - coalesce(o.back_ms, :back)
+GROUP BY t.endpoint_id;
+
+-- name: seen_of
+SELECT t.endpoint_id, e.version, sum(t.ok), sum(t.failed), sum(t.slow), sum(t.latency_ms)
+FROM json_each(:backs) AS b
+JOIN tallies AS t ON t.endpoint_id = b.key AND t.slot_ms >= :now - b.value
+JOIN endpoints AS e ON e.id = t.endpoint_id AND e.stop & 8 = 0
+WHERE t.slot_ms >= :now - :furthest
+GROUP BY t.endpoint_id;
+
+-- name: guarded
+SELECT e.id, e.version, e.app_id || '/' || coalesce(e.breaker_key, e.id), coalesce(e.policy, a.policy)
+FROM json_each(?) AS i JOIN endpoints AS e ON e.id = i.value JOIN applications AS a ON a.id = e.app_id
+WHERE e.stop & 8 = 0;
+
+-- name: prune_tallies
+DELETE FROM tallies WHERE slot_ms < ?;
