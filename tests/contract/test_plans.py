@@ -20,11 +20,12 @@ pytestmark = pytest.mark.anyio
 
 LISTS = sorted(name for name in SQLITE if name.endswith(("_page", "_page_back")))
 # What a statement itself has made, and indexes that hold only the few rows that are marked by something.
-HARMLESS = re.compile(r"VIRTUAL TABLE|SCAN p|SCAN \(|SCAN sick|INDEX (endpoints_marked|lanes_failing)")
+HARMLESS = re.compile(r"VIRTUAL TABLE|SCAN p|SCAN \(|SCAN (sick|slots|CONSTANT)|INDEX (endpoints_marked|lanes_failing)")
 # What waits is sorted by message, of one message there are few attempts, distinct messages are counted, and whoever
 # lists the sick sorts them anyway.
 SORTED = ("open_deliveries", "attempts_of_message", "delivery_counts", "sick_endpoints")
 COUNTS = [
+    "recent",
     "sick_endpoints",
     "other_endpoints",
     "other_endpoints_back",
@@ -76,6 +77,7 @@ PLANNED: dict[str, tuple[Any, ...]] = {
     "delivery_counts": ("app_1", "ep_1", 0, 1 << 60),
     "attempt_counts": ("ep_1", 0, 1 << 60),
     "held": (["ep_1", "ep_2"],),
+    "recent": (["ep_1", "ep_2"], 10_000, 90),
     "sick_endpoints": (["ep_1", "ep_2"], None, ""),
     "other_endpoints": ("", "~", 50, ["ep_1"], None, ""),
 }

@@ -94,6 +94,7 @@ async def test_overview(idle: Service) -> None:
     seen = await idle.ok("GET", "/overview")
     assert seen["endpoints"] == 2
     assert seen["states"] == {"closed": 1, "open": 0, "halfOpen": 0, "disabled": 1}
+    assert seen["standings"] == {"disabled": 1, "paused": 1}
     assert (seen["waiting"], seen["held"]) == (2, 1)
     assert (seen["successShare"], seen["p50Seconds"]) == (None, None)
     assert (seen["opened"], seen["closed"]) == (1, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hookfuse.api.call import Call
 from hookfuse.api.overview_models import OverviewOut, SeriesOut
 from hookfuse.api.routes import Needs, Routes
+from hookfuse.api.standings import count_standings
 
 routes = Routes("Overview")
 
@@ -15,7 +16,9 @@ routes = Routes("Overview")
 @routes.get("/overview", needs=Needs.OVERVIEW)
 async def get_overview(call: Call) -> OverviewOut:
     """How the service does now: what `/readyz` and `/metrics` say, and rates of the last five minutes."""
-    return await call.parts.watch.overview()
+    seen = await call.parts.watch.overview()
+    seen.standings = await count_standings(call, seen.endpoints)
+    return seen
 
 
 @routes.get("/overview/series", needs=Needs.OVERVIEW)

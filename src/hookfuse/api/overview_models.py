@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from hookfuse.api.wire import Instant, Wire
+from hookfuse.core.standing import Standing
 
 
 class BreakerCountsOut(Wire):
-    """Breakers by state; `closed` are endpoints whose breaker is none of the others."""
+    """Breakers by state, as in `/metrics`; `closed` are endpoints whose breaker is none of the others."""
 
     closed: int
     open: int
@@ -37,6 +38,8 @@ class OverviewOut(Wire):
     """Whether something of these needs someone to look at it."""
     endpoints: int
     states: BreakerCountsOut
+    standings: dict[Standing, int]
+    """Endpoints by what their deliveries meet, as the list of endpoints tells it; none: left out."""
     waiting: int
     held: int
     """Of these, behind an endpoint that is stopped, or whose breaker refuses."""

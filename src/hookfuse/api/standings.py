@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
@@ -18,12 +20,14 @@ from hookfuse.core.gauges import Gauge, gauges, nearest
 from hookfuse.core.paging import FIRST, LAST, Mark, Span
 from hookfuse.core.standing import WORST_FIRST, EndpointFilter, Listed, Standing, standing_of
 from hookfuse.core.state import Override, Snapshot, State
+from hookfuse.core.tally import SLOT_MS, Tally
 
 routes = Routes("Endpoints")
 
 # The list has two parts: the sick, by how sick they are, and all others, by id.
 _SICK, _OTHERS = 0, 1
 _MOST_TRIPS = 999_999
+_STEPS, _SLOTS_A_STEP = 30, 3
 
 
 class GaugeOut(Wire):
@@ -36,6 +40,13 @@ class GaugeOut(Wire):
     """How many calls the figure is made of; null: it does not matter."""
     min_calls: int | None
     """With fewer the rule does not judge."""
+
+
+class RecentOut(Wire):
+    """Attempts of the last quarter of an hour, in steps of half a minute, oldest first."""
+
+    ok: list[int]
+    failed: list[int]
 
 
 class StandingOut(Wire):
@@ -68,6 +79,7 @@ class StandingOut(Wire):
     """The end of what a Retry-After asked for."""
     held: int
     """How many deliveries wait, counted up to ten thousand."""
+    recent: RecentOut
 
 
 class StandingsQuery(Wire, rename=None):
@@ -111,6 +123,15 @@ async def get_breaker_gauges(call: Call) -> GaugesOut:
     return GaugesOut(data=[gauge_told(each) for each in gauges(policy, seen.counts, seen.streak)])
 
 
+async def count_standings(call: Call, endpoints: int) -> dict[Standing, int]:
+    """Of so many endpoints of all applications, how many stand how."""
+    breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
+    sick = await call.parts.store.sick_endpoints(EndpointFilter(), [_name(key) for key in breakers])
+    counts = Counter(standing_of(each, breakers.get(each.key)) for each in sick)
+    counts[Standing.CLOSED] += max(0, endpoints - len(sick))
+    return {standing: counts[standing] for standing in Standing if counts[standing]}
+
+
 async def _app_id(call: Call, query: StandingsQuery) -> str | None:
     if query.app_id is None:
         return call.key.app_id
@@ -122,7 +143,7 @@ async def _app_id(call: Call, query: StandingsQuery) -> str | None:
 
 async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Standing], span: Span) -> list[_Row]:
     breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
-    names = [key.partition("/")[2] for key in breakers]
+    names = [_name(key) for key in breakers]
     parts = [_SICK, _OTHERS] if not span.backwards else [_OTHERS, _SICK]
     found: list[_Row] = []
     for part in parts:
@@ -134,6 +155,11 @@ async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Standing],
             others = await call.parts.store.other_endpoints(chosen, names, _within_others(span, len(found)))
             found += [_Row(Mark(_OTHERS, each.id), each, None, Standing.CLOSED) for each in others]
     return found[: span.limit]
+
+
+def _name(key: str) -> str:
+    """The id or the breaker key of the endpoints that a breaker guards."""
+    return key.partition("/")[2]
 
 
 def _within_others(span: Span, had: int) -> Span:
@@ -158,14 +184,31 @@ async def _told(call: Call, rows: Sequence[_Row]) -> list[StandingOut]:
     await call.parts.targets.read(ids)
     held = await call.parts.store.held(ids)
     seen = await asyncio.gather(*(_seen(call, row) for row in rows))
-    return [_standing(call, row, one, held.get(row.endpoint.id, 0)) for row, one in zip(rows, seen, strict=True)]
+    recent = steps(ids, await call.parts.store.recent(ids, _STEPS * _SLOTS_A_STEP), int(time.time() * 1000))
+    return [
+        _standing(call, row, one, held.get(row.endpoint.id, 0), recent[row.endpoint.id])
+        for row, one in zip(rows, seen, strict=True)
+    ]
+
+
+def steps(ids: Sequence[str], tallies: Sequence[Tally], now_ms: int) -> dict[str, RecentOut]:
+    """Slots put together into steps; the last of them is the running one."""
+    found = {id_: RecentOut(ok=[0] * _STEPS, failed=[0] * _STEPS) for id_ in ids}
+    running = now_ms // SLOT_MS
+    for each in tallies:
+        back = (running - each.slot_ms // SLOT_MS) // _SLOTS_A_STEP
+        # The database's clock may be a little ahead or behind.
+        place = min(max(_STEPS - 1 - back, 0), _STEPS - 1)
+        found[each.endpoint_id].ok[place] += each.ok
+        found[each.endpoint_id].failed[place] += each.failed
+    return found
 
 
 async def _seen(call: Call, row: _Row) -> Snapshot:
     return row.seen or await call.parts.breakers.inspect(row.endpoint.key)
 
 
-def _standing(call: Call, row: _Row, seen: Snapshot, held: int) -> StandingOut:
+def _standing(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentOut) -> StandingOut:
     endpoint = row.endpoint
     policy = call.parts.breakers.policy(endpoint.key)
     return StandingOut(
@@ -190,6 +233,7 @@ def _standing(call: Call, row: _Row, seen: Snapshot, held: int) -> StandingOut:
         probe_at=seconds_instant(seen.probe_at),
         held_until=seconds_instant(seen.throttled_until),
         held=held,
+        recent=recent,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import Self
 
 from hookfuse.api.overview_models import BreakerCountsOut, OverviewOut, SeriesOut, WorkerOut
 from hookfuse.app.health import Health
@@ -63,14 +64,15 @@ class Watcher:
         self._closed = 0
         self._samples: deque[Sample] = deque([self._sample(0)], maxlen=_KEPT)
         self._subscription = station.breakers.subscribe(self._heard)
+        self._sampling: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
-        """Take samples until cancelled."""
-        while True:
-            await asyncio.sleep(STEP)
-            self._samples.append(self._sample(await self._held()))
+    async def __aenter__(self) -> Self:
+        self._sampling = asyncio.create_task(self._keep_sampling(), name="hookfuse-watch")
+        return self
 
-    def close(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
+        assert self._sampling is not None
+        self._sampling.cancel()
         self._subscription.close()
 
     async def overview(self) -> OverviewOut:
@@ -94,6 +96,7 @@ class Watcher:
                 half_open=sick[State.HALF_OPEN],
                 disabled=sick[State.DISABLED],
             ),
+            standings={},
             waiting=0 if backlog is None else backlog.waiting,
             held=now.held,
             in_flight=0 if backlog is None else backlog.in_flight,
@@ -127,6 +130,11 @@ class Watcher:
             closed=[step.closed for step in steps],
             held=[each.held for each in later],
         )
+
+    async def _keep_sampling(self) -> None:
+        while True:
+            await asyncio.sleep(STEP)
+            self._samples.append(self._sample(await self._held()))
 
     def _heard(self, made: Transition) -> None:
         if made.before is made.after:

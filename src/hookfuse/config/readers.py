@@ -24,6 +24,7 @@ _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.I
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _POSTGRES = ("postgresql", "postgres")
 _DEFAULT = "default"
+_SHORTEST_PASSWORD, _LONGEST_PASSWORD = 12, 256
 _REDIS = ("redis", "rediss", "unix")
 
 
@@ -131,6 +132,12 @@ def proxy_url(value: object) -> str:
     return str(value)
 
 
+def password(value: object) -> str:
+    if not isinstance(value, str) or not _SHORTEST_PASSWORD <= len(value) <= _LONGEST_PASSWORD:
+        raise Unfit(f"have {_SHORTEST_PASSWORD} to {_LONGEST_PASSWORD} characters")
+    return value
+
+
 def networks(value: object) -> tuple[str, ...]:
     must = "be networks such as 10.0.0.0/8, with commas between"
     found = tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
@@ -169,7 +176,9 @@ def retry_delays(value: object) -> RetrySchedule:
 
 
 def without_password(url: str) -> str:
-    """A URL as people may see it."""
+    """A URL as people may see it; of a secret that is none, nothing."""
+    if "://" not in url:
+        return "***"
     try:
         parts = urlsplit(url)
         user, password = parts.username or "", parts.password

@@ -104,6 +104,13 @@ class Settings:
         90.0,
         "Days that messages are kept after their deliveries ended; `0`: for ever.",
     )
+    dashboard: bool = _setting(readers.switch, True, "Whether to serve the dashboard at `/dashboard`.")
+    dashboard_password: str | None = _setting(
+        readers.password, None, "A password for the dashboard, beside API keys: 12 characters or more.", secret=True
+    )
+    dashboard_role: str = _setting(
+        readers.one_of("read", "admin"), "read", "What the password is good for: `read` or `admin`."
+    )
     log_format: str = _setting(
         readers.one_of("auto", "console", "json"), "auto", "`json`, `console`, or `auto`: console on a terminal."
     )

@@ -34,7 +34,13 @@ def gauges(policy: Policy, counts: Counts, streak: int) -> tuple[Gauge, ...]:
 
 def nearest(found: tuple[Gauge, ...]) -> Gauge:
     """The one that is nearest to tripping; one that does not judge yet counts by its calls."""
-    return max(found, key=lambda gauge: min(gauge.share, (gauge.calls or 0) / (gauge.min_calls or 1)))
+    return max(found, key=_nearness)
+
+
+def _nearness(gauge: Gauge) -> float:
+    if gauge.calls is None or gauge.min_calls is None:
+        return gauge.share
+    return min(gauge.share, gauge.calls / gauge.min_calls)
 
 
 def _gauge(rule: Rule, counts: Counts, streak: int) -> Gauge:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from hookfuse.core.paging import Span
 from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.core.tally import Tally
 
 
 class Overview(Protocol):
@@ -16,6 +17,10 @@ class Overview(Protocol):
 
     async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
         """A page of all that `sick_endpoints` leaves out, by id."""
+        ...
+
+    async def recent(self, endpoint_ids: Sequence[str], slots: int) -> Sequence[Tally]:
+        """What the last so many slots counted of these endpoints, the running one included; empty ones are left out."""
         ...
 
     async def census(self) -> Census: ...

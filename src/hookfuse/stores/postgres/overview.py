@@ -8,6 +8,7 @@ from typing import Any
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.paging import Span
 from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.core.tally import SLOT_MS, Tally
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.lists import by_id
 from hookfuse.stores.postgres.queries import SQL
@@ -22,6 +23,10 @@ async def sick_endpoints(db: Connection, chosen: EndpointFilter, names: Sequence
 async def other_endpoints(db: Connection, chosen: EndpointFilter, names: Sequence[str], span: Span) -> list[Listed]:
     values = (list(names), chosen.app_id, searched(chosen.text))
     return [_listed(row) for row in await by_id(db, "other_endpoints", span, *values)]
+
+
+async def recent(db: Connection, endpoint_ids: Sequence[str], slots: int) -> list[Tally]:
+    return [Tally(*row) for row in await db.fetch(SQL["recent"], list(endpoint_ids), SLOT_MS, slots)]
 
 
 async def census(db: Connection) -> Census:

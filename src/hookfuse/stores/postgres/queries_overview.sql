@@ -33,6 +33,14 @@ WHERE e.id > $1 AND e.id < $2 AND ($5::text IS NULL OR e.app_id = $5)
   ) > 0)
 ORDER BY e.id ASC LIMIT $3;
 
+-- name: recent
+-- By slot and endpoint, as the index is ordered: what other endpoints did is not read.
+WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() / $2 * $2 AS last)
+SELECT t.slot_ms, t.endpoint_id, t.ok, t.failed, t.slow, t.latency_ms
+FROM moment CROSS JOIN generate_series(moment.last - $2 * ($3 - 1), moment.last, $2) AS s (slot_ms)
+CROSS JOIN unnest($1::text[]) AS e (id)
+JOIN hookfuse.tallies AS t ON t.slot_ms = s.slot_ms AND t.endpoint_id = e.id;
+
 -- name: census
 SELECT (SELECT count(*) FROM hookfuse.endpoints WHERE stop & 8 = 0),
        (SELECT min(least(fresh_ms, late_ms)) FROM hookfuse.lanes WHERE stop & 8 = 0);

@@ -14,6 +14,7 @@ from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
 from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.core.tally import Tally
 from hookfuse.stores.postgres import lists, overview, service
 from hookfuse.stores.postgres.connections import Connections, Duty, Job
 
@@ -147,6 +148,9 @@ class Serving:
 
     async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
         return await self._alone(lambda db: overview.other_endpoints(db, chosen, names, span))
+
+    async def recent(self, endpoint_ids: Sequence[str], slots: int) -> Sequence[Tally]:
+        return await self._alone(lambda db: overview.recent(db, endpoint_ids, slots))
 
     async def census(self) -> Census:
         return await self._alone(overview.census)

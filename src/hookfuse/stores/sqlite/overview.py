@@ -11,6 +11,7 @@ import apsw
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.paging import Span
 from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.core.tally import SLOT_MS, Tally
 from hookfuse.stores.sql import searched
 from hookfuse.stores.sqlite.lists import json_list, page
 from hookfuse.stores.sqlite.queries import SQL
@@ -24,6 +25,12 @@ def sick_endpoints(db: apsw.Connection, chosen: EndpointFilter, names: Sequence[
 
 def other_endpoints(db: apsw.Connection, chosen: EndpointFilter, names: Sequence[str], span: Span) -> list[Listed]:
     return page(db, "other_endpoints", span, _listed, **_values(chosen, names))
+
+
+def recent(db: apsw.Connection, endpoint_ids: Sequence[str], slots: int, now: int) -> list[Tally]:
+    values = {"endpoints": json_list(endpoint_ids), "last": now - now % SLOT_MS, "width": SLOT_MS, "slots": slots}
+    rows: Any = db.execute(SQL["recent"], values)
+    return [Tally(*row) for row in rows]
 
 
 def census(db: apsw.Connection) -> Census:

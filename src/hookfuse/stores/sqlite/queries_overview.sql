@@ -33,6 +33,15 @@ WHERE e.id > :after_id AND e.id < :before_id AND (:app IS NULL OR e.app_id = :ap
   ) > 0)
 ORDER BY e.id ASC LIMIT :limit;
 
+-- name: recent
+-- By slot and endpoint, as the table is ordered: what other endpoints did is not read.
+WITH RECURSIVE slots (slot_ms) AS (
+    SELECT :last UNION ALL SELECT slot_ms - :width FROM slots WHERE slot_ms > :last - :width * (:slots - 1)
+)
+SELECT t.slot_ms, t.endpoint_id, t.ok, t.failed, t.slow, t.latency_ms
+FROM slots CROSS JOIN json_each(:endpoints) AS e CROSS JOIN tallies AS t
+  ON t.slot_ms = slots.slot_ms AND t.endpoint_id = e.value;
+
 -- name: census
 SELECT (SELECT count(*) FROM endpoints INDEXED BY endpoints_app WHERE stop & 8 = 0),
        (SELECT min(min(coalesce(fresh_ms, late_ms), coalesce(late_ms, fresh_ms))) FROM lanes WHERE stop & 8 = 0);

@@ -16,6 +16,7 @@ from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
 from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.core.tally import Tally
 from hookfuse.stores.sqlite import lists, overview, rows, service
 
 T = TypeVar("T")
@@ -145,8 +146,14 @@ class Serving:
     async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
         return await self._read(lambda db: overview.other_endpoints(db, chosen, names, span))
 
+    async def recent(self, endpoint_ids: Sequence[str], slots: int) -> Sequence[Tally]:
+        return await self._read(lambda db: overview.recent(db, endpoint_ids, slots, self._now_ms()))
+
     async def census(self) -> Census:
         return await self._read(overview.census)
+
+    def _now_ms(self) -> int:
+        raise NotImplementedError
 
     async def _read(self, job: Callable[[apsw.Connection], T]) -> T:
         raise NotImplementedError

@@ -6,6 +6,7 @@ from hookfuse.core.delivery import DeliveryState
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.paging import Mark, Span
 from hookfuse.core.standing import Census, EndpointFilter, Listed
+from hookfuse.core.tally import SLOT_MS
 from hookfuse.testing.delivery.bench import Bench, OnBench
 
 EVERYWHERE = EndpointFilter()
@@ -78,6 +79,22 @@ class Overviewing(OnBench):
         assert await _others(bench, EVERYWHERE, span=Span(2, after=Mark(0, "ep_b"))) == ["ep_c", "ep_d"]
         back = Span(2, before=Mark(0, "ep_d"), backwards=True)
         assert await _others(bench, EVERYWHERE, span=back) == ["ep_c", "ep_b"]
+
+    async def test_recent_slots(self, bench: Bench) -> None:
+        """The last slots of these endpoints are told, the running one included, and nothing older or of others."""
+        await bench.lane("ep_a")
+        await bench.lane("ep_b")
+        bench.clock.advance(1_000)
+        for healthy in (True, False, True):
+            await bench.send()
+            for claim in await bench.claim():
+                state = DeliveryState.SENT if healthy else DeliveryState.FAILED
+                await bench.settle(claim, state=state, healthy=healthy)
+            bench.clock.advance(SLOT_MS / 1000)
+        found = sorted(await bench.store.recent(["ep_a", "ep_none"], 3))
+        assert [(each.endpoint_id, each.ok, each.failed) for each in found] == [("ep_a", 0, 1), ("ep_a", 1, 0)]
+        assert found[1].slot_ms - found[0].slot_ms == SLOT_MS
+        assert await bench.store.recent([], 3) == []
 
     async def test_census(self, bench: Bench) -> None:
         """Endpoints are counted without deleted ones, and the oldest delivery that waits is known, held or not."""

@@ -1,0 +1,95 @@
+"""One endpoint: how it stands and why, what it did, what it was sent, and everything that can be decided about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from hookfuse.dashboard.actions import ACTIONS, Action
+from hookfuse.dashboard.forms import Form
+from hookfuse.dashboard.policy_form import GROUPS, TRIP, typed
+from hookfuse.dashboard.visits import Visit
+
+_ATTEMPTS = "15"
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """An action that makes sense now, with the command that does the same."""
+
+    action: Action
+    curl: str
+    primary: bool = False
+
+
+async def show(visit: Visit) -> Response:
+    app, id_ = visit.path["app"], visit.path["endpoint"]
+    at, breaker = ("app", app, "endpoint", id_), ("app", app, "breaker", id_)
+    owner, endpoint, seen, gauges, history, policy, retry, headers, stats, profiles = await visit.get_all(
+        ("app", app),
+        at,
+        breaker,
+        (*breaker, "gauges"),
+        (*breaker, "history"),
+        (*at, "policy"),
+        (*at, "retry-schedule"),
+        (*at, "headers"),
+        (*at, "attempt-stats"),
+        ("profile",),
+    )
+    attempts = await visit.get("app", app, "attempt", "endpoint", id_, limit=_ATTEMPTS, with_content="false")
+    return visit.page(
+        "endpoint.html",
+        "endpoints",
+        app=owner,
+        endpoint=endpoint,
+        seen=seen,
+        standing=standing(endpoint, seen),
+        gauges=gauges["data"],
+        history=history,
+        policy=policy,
+        typed=typed(policy["effective"]),
+        trip=TRIP,
+        groups=GROUPS,
+        profiles=profiles["data"],
+        retry=retry,
+        headers=headers,
+        stats=stats,
+        attempts=attempts["data"],
+        buttons=_buttons(visit, endpoint, seen),
+        actions=ACTIONS,
+    )
+
+
+def standing(endpoint: dict[str, Any], seen: dict[str, Any]) -> str:
+    """What its deliveries meet, in the words of the list."""
+    if endpoint["disabled"]:
+        return "disabled"
+    if seen["override"] != "none":
+        return f"forced_{seen['override']}"
+    if seen["state"] != "closed":
+        return str(seen["state"])
+    if endpoint["flag"]:
+        return "blocked"
+    if seen["throttledUntil"]:
+        return "held"
+    return "paused" if endpoint["paused"] else "closed"
+
+
+def _buttons(visit: Visit, endpoint: dict[str, Any], seen: dict[str, Any]) -> list[Button]:
+    forced, state = seen["override"] != "none", seen["state"]
+    off = endpoint["disabled"] or state == "disabled"
+    names = ["release"] if forced else ["enable"] if off else []
+    if not forced and not off and state != "closed":
+        names += ["probe", "reset"]
+    names += [name for name in ("force-open", "force-closed") if not forced or not name.endswith(seen["override"])]
+    names.append("resume" if endpoint["paused"] else "pause")
+    names += [] if off else ["disable"]
+    form = Form({"app": [visit.path["app"]], "endpoint": [endpoint["id"]]})
+    sick = forced or off or state != "closed"
+    return [
+        Button(ACTIONS[name], visit.curl(ACTIONS[name].call(form)), primary=sick and place == 0)
+        for place, name in enumerate(names)
+    ]
