@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 FOLD = 0.5
 LOOK_EVERY = 5.0
@@ -44,7 +44,7 @@ class Live:
         self._closed = True
         self._wake()
 
-    async def stream(self, welcome: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
+    async def stream(self, welcome: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         """Messages for one page; `welcome` says whether its visitor may still look."""
         self.streams += 1
         try:

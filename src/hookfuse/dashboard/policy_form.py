@@ -99,6 +99,12 @@ GROUPS = (
 )
 
 
+def fits(policy: Mapping[str, Any]) -> bool:
+    """Whether the editor can hold a policy: it has one place for each kind of rule."""
+    kinds = [rule["rule"] for rule in policy["trip"]]
+    return len(set(kinds)) == len(kinds)
+
+
 def typed(policy: Mapping[str, Any]) -> dict[str, str]:
     """A policy as the API tells it, as the texts of the fields."""
     texts = {name: _text(value) for name, value in policy.items() if name != "trip"}

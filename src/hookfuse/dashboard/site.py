@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hookfuse.dashboard import acting, entrance
-from hookfuse.dashboard.client import ApiClient, Call, Refused
+from hookfuse.dashboard.client import Answer, ApiClient, Call, Refused
 from hookfuse.dashboard.entrance import Entrance
 from hookfuse.dashboard.live import Live
 from hookfuse.dashboard.origins import is_own_page
@@ -93,6 +93,7 @@ class Dashboard:
                 Route("/dashboard/action/{name}", self._visited(acting.act), methods=["POST"]),
                 Route(f"{STATIC}/{{version}}/{{name:path}}", statics.serve, methods=["GET"]),
                 *pages,
+                Route("/dashboard/{rest:path}", self._visited(_nothing), methods=["GET"]),
             ],
         )
         self._app.state.settings = furnishing.settings
@@ -157,6 +158,10 @@ class Dashboard:
 
         headers = {"cache-control": _NO_STORE, "x-accel-buffering": "no"}
         return StreamingResponse(self.live.stream(welcome), media_type="text/event-stream", headers=headers)
+
+
+async def _nothing(visit: Visit) -> Response:
+    raise Refused(Answer(404, {"detail": "There is no such page."}))
 
 
 async def _home(request: Request) -> Response:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from hookfuse.dashboard.actions import ACTIONS, Action
 from hookfuse.dashboard.forms import Form
-from hookfuse.dashboard.policy_form import GROUPS, TRIP, typed
+from hookfuse.dashboard.policy_form import GROUPS, TRIP, fits, typed
 from hookfuse.dashboard.visits import Visit
 
 _ATTEMPTS = "15"
@@ -50,7 +50,7 @@ async def show(visit: Visit) -> Response:
         gauges=gauges["data"],
         history=history,
         policy=policy,
-        typed=typed(policy["effective"]),
+        typed=typed(policy["effective"]) if fits(policy["effective"]) else None,
         trip=TRIP,
         groups=GROUPS,
         profiles=profiles["data"],

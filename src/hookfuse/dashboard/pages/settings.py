@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from hookfuse.dashboard.actions import ACTIONS
-from hookfuse.dashboard.policy_form import GROUPS, TRIP, typed
+from hookfuse.dashboard.policy_form import GROUPS, TRIP, fits, typed
 from hookfuse.dashboard.visits import Visit
 
 
@@ -16,7 +16,7 @@ async def show(visit: Visit) -> Response:
         "settings.html",
         "settings",
         policy=policy,
-        typed=typed(policy["effective"]),
+        typed=typed(policy["effective"]) if fits(policy["effective"]) else None,
         trip=TRIP,
         groups=GROUPS,
         profiles=profiles["data"],
