@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from hookfuse.core.standing import Standing
+from hookfuse.dashboard.words import GROUPS, STANDINGS
 from hookfuse.testing.receivers import Failing, Flaky, Ok, RateLimited
 from tests.browser.site import Site, Visitor, visiting
 from tests.service.programs import until
@@ -86,16 +88,23 @@ def test_what_the_overview_says(page: Page, site: Site, paths: dict[str, str]) -
     ok = site.program.metric('hookfuse_attempts_total{outcome="ok"}')
     failed = site.program.metric('hookfuse_attempts_total{outcome="failure"}')
     assert seen["successShare"] == pytest.approx(ok / (ok + failed))
-    for standing in ("open", "half_open", "disabled", "forced_open", "failing", "closed"):
-        number = seen["standings"].get(standing, 0)
-        expect(page.locator(f".state.{standing} .number")).to_have_text(str(number))
-        assert len(site.ok("GET", "/endpoint", standing=standing)["data"]) == number
+    for group in GROUPS:
+        number = sum(seen["standings"].get(name, 0) for name in group.split(","))
+        expect(page.locator(f".state[href$='standing={group}'] .number")).to_have_text(str(number))
+        assert len(site.ok("GET", "/endpoint", standing=group)["data"]) == number
+    assert sum(seen["standings"].values()) == seen["endpoints"]
     stats = page.locator("#stats")
     expect(stats).to_contain_text(f"of {seen['waiting']} waiting")
     share = f"{seen['successShare'] * 100:.1f}".rstrip("0").rstrip(".")
     expect(stats).to_contain_text(f"{share} %")
     for each in (limited, dead):
         site.ok("POST", f"/app/{each['appId']}/endpoint/{each['id']}/resume")
+
+
+def test_groups_are_whole() -> None:
+    """Every standing has a word and is in one group, so that the numbers of the overview add up."""
+    assert list(STANDINGS) == [each.value for each in Standing]
+    assert sorted(name for group in GROUPS for name in group.split(",")) == sorted(STANDINGS)
 
 
 def test_what_the_list_says(page: Page, site: Site, paths: dict[str, str]) -> None:

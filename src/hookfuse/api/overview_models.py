@@ -48,8 +48,9 @@ class OverviewOut(Wire):
     oldest_due: Instant | None
     """Since when the first delivery that waits has been due, held or not."""
     span_seconds: float
-    """The time that the following are of: five minutes, or since the start."""
-    sent_per_second: float
+    """The time that the following are of: five minutes, or since the start. They are of the processes on this port."""
+    sent_per_second: float | None
+    """Null: no process on this port delivers."""
     success_share: float | None
     """Of attempts that succeeded or failed; null: there were none."""
     p50_seconds: float | None

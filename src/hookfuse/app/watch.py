@@ -103,7 +103,7 @@ class Watcher:
             lag_seconds=0.0 if backlog is None else backlog.lag,
             oldest_due=_past(census.oldest_due_ms, now.at),
             span_seconds=lately.seconds,
-            sent_per_second=_rate(lately.sent, lately.seconds),
+            sent_per_second=_rate(lately.sent, lately.seconds) if read.slots else None,
             success_share=lately.ok / (lately.ok + lately.failed) if lately.ok + lately.failed else None,
             p50_seconds=lately.p50,
             p95_seconds=lately.p95,

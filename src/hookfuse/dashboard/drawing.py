@@ -15,7 +15,7 @@ def gauge(value: float, limit: float, *, judged: bool = True) -> Markup:
     full = max(limit, value, 1e-9)
     filled = round(_BAR_WIDTH * min(value / full, 1.0), 2)
     mark = round(_BAR_WIDTH * limit / full, 2)
-    level = "calm" if not judged else "over" if value >= limit else "near" if value >= 0.6 * limit else "calm"
+    level = "unjudged" if not judged else "over" if value >= limit else "near" if value >= 0.6 * limit else "calm"
     return Markup(
         '<svg class="gauge {}" viewBox="0 0 100 6" preserveAspectRatio="none" role="presentation">'
         '<rect class="track" width="100" height="6"></rect>'

@@ -44,6 +44,7 @@ class Views:
             "gauge": drawing.gauge,
             "sparkline": drawing.sparkline,
             "standings": words.STANDINGS,
+            "groups_of_standings": words.GROUPS,
             "states": words.STATES,
         }
 

@@ -24,6 +24,15 @@ STANDINGS = {
     "ramp": "Ramping up",
     "closed": "Closed",
 }
+GROUPS = {
+    "open,forced_open": "Open",
+    "half_open": "Half open",
+    "disabled": "Disabled",
+    "blocked,held,failing": "Troubled",
+    "paused": "Paused",
+    "closed,ramp,forced_closed": "Closed",
+}
+"""Every standing in one of a few groups, for a glance."""
 STATES = {
     "pending": "Pending",
     "sending": "Sending",

@@ -210,4 +210,4 @@ def test_drawings() -> None:
     assert "style" not in drawn + drawing.gauge(3, 5) + drawing.sparkline([0], [0])
     assert 'class="gauge over"' in drawing.gauge(5, 5)
     assert 'class="gauge near"' in drawing.gauge(3, 5)
-    assert 'class="gauge calm"' in drawing.gauge(5, 5, judged=False)
+    assert 'class="gauge unjudged"' in drawing.gauge(5, 5, judged=False)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from starlette.responses import RedirectResponse, Response
 
 from hookfuse.dashboard.visits import Visit
-from hookfuse.dashboard.words import STANDINGS
+from hookfuse.dashboard.words import GROUPS, STANDINGS
 
 _SICK = ",".join(name for name in STANDINGS if name not in ("closed", "ramp"))
 _SHOWN = "8"
-_TILES = ("open", "half_open", "disabled", "forced_open", "failing", "closed")
 
 
 async def show(visit: Visit) -> Response:
@@ -18,5 +17,5 @@ async def show(visit: Visit) -> Response:
         return RedirectResponse("/dashboard/endpoints", 303)
     seen = await visit.get("overview")
     sick = await visit.get("endpoint", standing=_SICK, limit=_SHOWN)
-    tiles = {name: seen["standings"].get(name, 0) for name in _TILES}
+    tiles = {group: sum(seen["standings"].get(name, 0) for name in group.split(",")) for group in GROUPS}
     return visit.page("overview.html", "overview", seen=seen, tiles=tiles, sick=sick["data"], more=not sick["done"])
