@@ -117,5 +117,5 @@ def test_errors_are_text(operator: Visitor, planted: Planted) -> None:
     page.click("#policy >> text=Save policy")
     expect(page.locator("#ruled .outcome.bad")).to_contain_text(CANARIES[0])
     is_inert(page)
-    operator.go(f"/dashboard/endpoints?standing={CANARIES[0]}")
+    operator.go(f"/dashboard/endpoints?condition={CANARIES[0]}")
     is_inert(page)

@@ -62,7 +62,7 @@ def test_listing_thousands(looking: Visitor, crowded: Site) -> None:
         took.append(time.monotonic() - began)
     assert min(took) < WITHIN
     expect(looking.page.locator("table.endpoints .pill").last).to_have_text("Forced open")
-    assert crowded.ok("GET", "/overview")["standings"] == {"forced_open": MANY // 10, "closed": MANY * 9 // 10}
+    assert crowded.ok("GET", "/overview")["conditions"] == {"forced_open": MANY // 10, "closed": MANY * 9 // 10}
 
 
 def test_finding_one_of_thousands(looking: Visitor) -> None:
@@ -81,7 +81,7 @@ def test_finding_one_of_thousands(looking: Visitor) -> None:
 
 def test_paging_through_thousands(looking: Visitor) -> None:
     """Pages follow one another, the sick before the others, without repeating anyone."""
-    looking.go("/dashboard/endpoints?standing=forced_open")
+    looking.go("/dashboard/endpoints?condition=forced_open")
     seen: list[str] = []
     for _ in range(3):
         rows = looking.page.locator("table.endpoints tbody tr .where")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from hookfuse.core.standing import Standing
-from hookfuse.dashboard.words import GROUPS, STANDINGS
+from hookfuse.core.condition import Condition
+from hookfuse.dashboard.words import CONDITIONS, GROUPS
 from hookfuse.testing.receivers import Failing, Flaky, Ok, RateLimited
 from tests.browser.site import Site, Visitor, visiting
 from tests.service.programs import until
@@ -89,10 +89,10 @@ def test_what_the_overview_says(page: Page, site: Site, paths: dict[str, str]) -
     failed = site.program.metric('hookfuse_attempts_total{outcome="failure"}')
     assert seen["successShare"] == pytest.approx(ok / (ok + failed))
     for group in GROUPS:
-        number = sum(seen["standings"].get(name, 0) for name in group.split(","))
-        expect(page.locator(f".state[href$='standing={group}'] .number")).to_have_text(str(number))
-        assert len(site.ok("GET", "/endpoint", standing=group)["data"]) == number
-    assert sum(seen["standings"].values()) == seen["endpoints"]
+        number = sum(seen["conditions"].get(name, 0) for name in group.split(","))
+        expect(page.locator(f".state[href$='condition={group}'] .number")).to_have_text(str(number))
+        assert len(site.ok("GET", "/endpoint", condition=group)["data"]) == number
+    assert sum(seen["conditions"].values()) == seen["endpoints"]
     stats = page.locator("#stats")
     expect(stats).to_contain_text(f"of {seen['waiting']} waiting")
     share = f"{seen['successShare'] * 100:.1f}".rstrip("0").rstrip(".")
@@ -102,9 +102,9 @@ def test_what_the_overview_says(page: Page, site: Site, paths: dict[str, str]) -
 
 
 def test_groups_are_whole() -> None:
-    """Every standing has a word and is in one group, so that the numbers of the overview add up."""
-    assert list(STANDINGS) == [each.value for each in Standing]
-    assert sorted(name for group in GROUPS for name in group.split(",")) == sorted(STANDINGS)
+    """Every condition has a word and is in one group, so that the numbers of the overview add up."""
+    assert list(CONDITIONS) == [each.value for each in Condition]
+    assert sorted(name for group in GROUPS for name in group.split(",")) == sorted(CONDITIONS)
 
 
 def test_what_the_list_says(page: Page, site: Site, paths: dict[str, str]) -> None:
@@ -134,7 +134,7 @@ def test_filters(page: Page, site: Site, paths: dict[str, str]) -> None:
     expect(rows).to_contain_text("Customs gateway")
     assert "search=CUSTOMS" in page.url
     page.fill("[name=search]", "")
-    page.select_option("[name=standing]", "forced_open")
+    page.select_option("[name=condition]", "forced_open")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Billing")
     page.select_option("[name=app_id]", label="Northwind Logistics GmbH & Co. KG, international division")
@@ -202,8 +202,8 @@ def test_what_is_not_there(operator: Visitor) -> None:
     for path in ("/dashboard/endpoints/app_none/ep_none", "/dashboard/deliveries/app_x/msg_x/ep_x"):
         assert operator.go(path) == 404
         expect(operator.page.locator("h1")).to_have_text("There is nothing here")
-    assert operator.go("/dashboard/endpoints?standing=ill") == 422
-    expect(operator.page.locator("main")).to_contain_text("standing")
+    assert operator.go("/dashboard/endpoints?condition=ill") == 422
+    expect(operator.page.locator("main")).to_contain_text("condition")
     assert operator.go("/dashboard/no-such-page") == 404
     expect(operator.page.locator("h1")).to_have_text("There is nothing here")
     operator.go("/dashboard")

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from hookfuse.core.condition import WORST_FIRST, Condition
 from hookfuse.core.endpoint import Stop
-from hookfuse.core.standing import WORST_FIRST, Standing
 from hookfuse.testing.receivers import Failing, Receivers
 from tests.service.conftest import Service
 
@@ -37,14 +37,14 @@ async def test_the_sickest_come_first(idle: Service) -> None:
     for page in reversed(pages[:-1]):
         answer = await idle.ok("GET", "/endpoint", params={"limit": 2, "iterator": answer["prevIterator"]})
         assert [each["id"] for each in answer["data"]] == page
-    words = [each["standing"] for each in (await idle.ok("GET", "/endpoint"))["data"]]
+    words = [each["condition"] for each in (await idle.ok("GET", "/endpoint"))["data"]]
     assert words == ["disabled", "disabled", "forced_open", "blocked", "paused", *["closed"] * 4]
-    places = [WORST_FIRST[Standing(word)] for word in words]
+    places = [WORST_FIRST[Condition(word)] for word in words]
     assert places == sorted(places)
 
 
 async def test_choosing_endpoints(idle: Service) -> None:
-    """Endpoints are chosen by standing, application and text; a key of one application sees only its own."""
+    """Endpoints are chosen by condition, application and text; a key of one application sees only its own."""
     mine, other = await idle.app("Mine", uid="mine"), await idle.app("Other")
     a, b = await idle.endpoint(mine, description="berlin"), await idle.endpoint(mine)
     c = await idle.endpoint(other, description="Berlin")
@@ -56,12 +56,12 @@ async def test_choosing_endpoints(idle: Service) -> None:
     assert await found() == [c, a, b]
     assert await found(search="BERLIN") == [c, a]
     assert await found(app_id="mine") == [a, b]
-    assert await found(standing="forced_open") == [c]
-    assert await found(standing="closed,open") == [a, b]
+    assert await found(condition="forced_open") == [c]
+    assert await found(condition="closed,open") == [a, b]
     own = await idle.key("app", mine)
     assert await found(own) == [a, b]
     assert (await idle.ask("GET", "/endpoint", key=own, params={"app_id": other})).status_code == 404
-    assert (await idle.ask("GET", "/endpoint", params={"standing": "ill"})).status_code == 422
+    assert (await idle.ask("GET", "/endpoint", params={"condition": "ill"})).status_code == 422
 
 
 async def test_why_and_how_near(service: Service, receivers: Receivers) -> None:
@@ -73,7 +73,7 @@ async def test_why_and_how_near(service: Service, receivers: Receivers) -> None:
 
     async def tripped() -> bool:
         (row,) = (await service.ok("GET", "/endpoint"))["data"]
-        return bool(row["standing"] == "open" and row["held"] == 4)
+        return bool(row["condition"] == "open" and row["held"] == 4)
 
     await service.until(tripped)
     (row,) = (await service.ok("GET", "/endpoint"))["data"]
@@ -94,7 +94,7 @@ async def test_overview(idle: Service) -> None:
     seen = await idle.ok("GET", "/overview")
     assert seen["endpoints"] == 2
     assert seen["states"] == {"closed": 1, "open": 0, "halfOpen": 0, "disabled": 1}
-    assert seen["standings"] == {"disabled": 1, "paused": 1}
+    assert seen["conditions"] == {"disabled": 1, "paused": 1}
     assert (seen["waiting"], seen["held"]) == (2, 1)
     assert (seen["successShare"], seen["p50Seconds"]) == (None, None)
     assert (seen["opened"], seen["closed"]) == (1, 0)

@@ -6,9 +6,9 @@ The numbers are those of `/readyz` and `/metrics`, read by whoever puts the prog
 from __future__ import annotations
 
 from hookfuse.api.call import Call
+from hookfuse.api.conditions import count_conditions
 from hookfuse.api.overview_models import OverviewOut, SeriesOut
 from hookfuse.api.routes import Needs, Routes
-from hookfuse.api.standings import count_standings
 
 routes = Routes("Overview")
 
@@ -17,7 +17,7 @@ routes = Routes("Overview")
 async def get_overview(call: Call) -> OverviewOut:
     """How the service does now: what `/readyz` and `/metrics` say, and rates of the last five minutes."""
     seen = await call.parts.watch.overview()
-    seen.standings = await count_standings(call, seen.endpoints)
+    seen.conditions = await count_conditions(call, seen.endpoints)
     return seen
 
 

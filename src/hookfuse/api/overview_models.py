@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hookfuse.api.wire import Instant, Wire
-from hookfuse.core.standing import Standing
+from hookfuse.core.condition import Condition
 
 
 class BreakerCountsOut(Wire):
@@ -38,7 +38,7 @@ class OverviewOut(Wire):
     """Whether something of these needs someone to look at it."""
     endpoints: int
     states: BreakerCountsOut
-    standings: dict[Standing, int]
+    conditions: dict[Condition, int]
     """Endpoints by what their deliveries meet, as the list of endpoints tells it; none: left out."""
     waiting: int
     held: int

@@ -18,6 +18,7 @@ from hookfuse.api import (
     applications,
     attempts,
     breakers,
+    conditions,
     deliveries,
     destinations,
     dispatch,
@@ -33,7 +34,6 @@ from hookfuse.api import (
     policies,
     recovery,
     schedules,
-    standings,
     task_routes,
 )
 from hookfuse.api.ingest import Ingest, asks_for_it
@@ -60,7 +60,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         keys,
         duties,
         overview,
-        standings,
+        conditions,
         health,
     )
     for operation in module.routes

@@ -19,7 +19,7 @@ from hookfuse.api.overview_models import BreakerCountsOut, OverviewOut, SeriesOu
 from hookfuse.app.health import Health
 from hookfuse.app.metrics import Counted, Metrics
 from hookfuse.app.station import Station
-from hookfuse.core.standing import Census
+from hookfuse.core.condition import Census
 from hookfuse.core.state import State, Transition
 from hookfuse.errors import HookfuseError
 
@@ -96,7 +96,7 @@ class Watcher:
                 half_open=sick[State.HALF_OPEN],
                 disabled=sick[State.DISABLED],
             ),
-            standings={},
+            conditions={},
             waiting=0 if backlog is None else backlog.waiting,
             held=now.held,
             in_flight=0 if backlog is None else backlog.in_flight,

@@ -43,8 +43,8 @@ class Views:
             "static": statics.url,
             "gauge": drawing.gauge,
             "sparkline": drawing.sparkline,
-            "standings": words.STANDINGS,
-            "groups_of_standings": words.GROUPS,
+            "conditions": words.CONDITIONS,
+            "groups_of_conditions": words.GROUPS,
             "states": words.STATES,
         }
 

@@ -11,7 +11,7 @@ import msgspec
 _OURS = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+", re.ASCII)
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
-STANDINGS = {
+CONDITIONS = {
     "disabled": "Disabled",
     "forced_open": "Forced open",
     "open": "Open",
@@ -32,7 +32,7 @@ GROUPS = {
     "paused": "Paused",
     "closed,ramp,forced_closed": "Closed",
 }
-"""Every standing in one of a few groups, for a glance."""
+"""Every condition in one of a few groups, for a glance."""
 STATES = {
     "pending": "Pending",
     "sending": "Sending",
@@ -84,8 +84,8 @@ _TROUBLES = {
 
 
 def word(value: str) -> str:
-    """A state, standing or reason in words; what has none stays as it is."""
-    return STANDINGS.get(value) or STATES.get(value) or reason(value)
+    """A state, condition or reason in words; what has none stays as it is."""
+    return CONDITIONS.get(value) or STATES.get(value) or reason(value)
 
 
 def reason(value: str) -> str:

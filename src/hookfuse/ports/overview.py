@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.paging import Span
-from hookfuse.core.standing import Census, EndpointFilter, Listed
 from hookfuse.core.tally import Tally
 
 

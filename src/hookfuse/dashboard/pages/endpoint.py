@@ -39,6 +39,8 @@ async def show(visit: Visit) -> Response:
         (*at, "attempt-stats"),
         ("profile",),
     )
+    # By its id it is the only one: the list and this page say the same of it.
+    (row,) = (await visit.get("endpoint", search=endpoint["id"], app_id=owner["id"]))["data"]
     attempts = await visit.get("app", app, "attempt", "endpoint", id_, limit=_ATTEMPTS, with_content="false")
     return visit.page(
         "endpoint.html",
@@ -46,7 +48,7 @@ async def show(visit: Visit) -> Response:
         app=owner,
         endpoint=endpoint,
         seen=seen,
-        standing=standing(endpoint, seen),
+        condition=row["condition"],
         gauges=gauges["data"],
         history=history,
         policy=policy,
@@ -61,21 +63,6 @@ async def show(visit: Visit) -> Response:
         buttons=_buttons(visit, endpoint, seen),
         actions=ACTIONS,
     )
-
-
-def standing(endpoint: dict[str, Any], seen: dict[str, Any]) -> str:
-    """What its deliveries meet, in the words of the list."""
-    if endpoint["disabled"]:
-        return "disabled"
-    if seen["override"] != "none":
-        return f"forced_{seen['override']}"
-    if seen["state"] != "closed":
-        return str(seen["state"])
-    if endpoint["flag"]:
-        return "blocked"
-    if seen["throttledUntil"]:
-        return "held"
-    return "paused" if endpoint["paused"] else "closed"
 
 
 def _buttons(visit: Visit, endpoint: dict[str, Any], seen: dict[str, Any]) -> list[Button]:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from hookfuse.dashboard.visits import Visit
 
 _LIMIT = "50"
-_FILTERS = ("search", "standing", "app_id", "iterator")
+_FILTERS = ("search", "condition", "app_id", "iterator")
 
 
 async def show(visit: Visit) -> Response:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.responses import RedirectResponse, Response
 
 from hookfuse.dashboard.visits import Visit
-from hookfuse.dashboard.words import GROUPS, STANDINGS
+from hookfuse.dashboard.words import CONDITIONS, GROUPS
 
-_SICK = ",".join(name for name in STANDINGS if name not in ("closed", "ramp"))
+_SICK = ",".join(name for name in CONDITIONS if name not in ("closed", "ramp"))
 _SHOWN = "8"
 
 
@@ -16,6 +16,6 @@ async def show(visit: Visit) -> Response:
         # A key of one application has no view over all.
         return RedirectResponse("/dashboard/endpoints", 303)
     seen = await visit.get("overview")
-    sick = await visit.get("endpoint", standing=_SICK, limit=_SHOWN)
-    tiles = {group: sum(seen["standings"].get(name, 0) for name in group.split(",")) for group in GROUPS}
+    sick = await visit.get("endpoint", condition=_SICK, limit=_SHOWN)
+    tiles = {group: sum(seen["conditions"].get(name, 0) for name in group.split(",")) for group in GROUPS}
     return visit.page("overview.html", "overview", seen=seen, tiles=tiles, sick=sick["data"], more=not sick["done"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.paging import Span
-from hookfuse.core.standing import Census, EndpointFilter, Listed
 from hookfuse.core.tally import SLOT_MS, Tally
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.lists import by_id

@@ -8,9 +8,9 @@ from typing import Any
 
 import apsw
 
+from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.paging import Span
-from hookfuse.core.standing import Census, EndpointFilter, Listed
 from hookfuse.core.tally import SLOT_MS, Tally
 from hookfuse.stores.sql import searched
 from hookfuse.stores.sqlite.lists import json_list, page

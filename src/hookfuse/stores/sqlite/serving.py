@@ -9,13 +9,13 @@ import apsw
 
 from hookfuse.core.access import ApiKey
 from hookfuse.core.catalog import EventType
+from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.listing import AttemptCounts, AttemptFilter, DeliveryCounts, MessageFilter
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
-from hookfuse.core.standing import Census, EndpointFilter, Listed
 from hookfuse.core.tally import Tally
 from hookfuse.stores.sqlite import lists, overview, rows, service
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.delivery import DeliveryState
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.paging import Mark, Span
-from hookfuse.core.standing import Census, EndpointFilter, Listed
 from hookfuse.core.tally import SLOT_MS
 from hookfuse.testing.delivery.bench import Bench, OnBench
 

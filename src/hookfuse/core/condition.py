@@ -1,4 +1,4 @@
-"""How an endpoint stands: what its deliveries meet, in one word, worst first."""
+"""The condition of an endpoint: what its deliveries meet, in one word, worst first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hookfuse.core.endpoint import Stop
 from hookfuse.core.state import Override, Snapshot, State
 
 
-class Standing(StrEnum):
+class Condition(StrEnum):
     """Worst first."""
 
     DISABLED = "disabled"
@@ -29,7 +29,7 @@ class Standing(StrEnum):
     CLOSED = "closed"
 
 
-WORST_FIRST = {standing: place for place, standing in enumerate(Standing)}
+WORST_FIRST = {condition: place for place, condition in enumerate(Condition)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +70,24 @@ class Census:
     oldest_due_ms: int | None
 
 
-def standing_of(endpoint: Listed, seen: Snapshot | None) -> Standing:
+def condition_of(endpoint: Listed, seen: Snapshot | None) -> Condition:
     """`seen` is its breaker; None: plainly closed."""
     state = State.CLOSED if seen is None else seen.state
     override = Override.NONE if seen is None else seen.override
     if endpoint.stop & Stop.DISABLED:
-        return Standing.DISABLED
+        return Condition.DISABLED
     if override is Override.OPEN:
-        return Standing.FORCED_OPEN
+        return Condition.FORCED_OPEN
     if override is Override.NONE and state is not State.CLOSED:
-        return Standing(state.value)
+        return Condition(state.value)
     if endpoint.flag:
-        return Standing.BLOCKED
+        return Condition.BLOCKED
     if seen is not None and seen.throttled_until is not None:
-        return Standing.HELD
+        return Condition.HELD
     if endpoint.stop:
-        return Standing.PAUSED
+        return Condition.PAUSED
     if override is Override.CLOSED:
-        return Standing.FORCED_CLOSED
+        return Condition.FORCED_CLOSED
     if endpoint.failing:
-        return Standing.FAILING
-    return Standing.RAMP if seen is not None and seen.share < 1 else Standing.CLOSED
+        return Condition.FAILING
+    return Condition.RAMP if seen is not None and seen.share < 1 else Condition.CLOSED

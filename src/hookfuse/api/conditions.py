@@ -15,10 +15,10 @@ from hookfuse.api.call import Call, Reader
 from hookfuse.api.problems import not_found
 from hookfuse.api.routes import Routes
 from hookfuse.api.wire import Instant, Iterator, Limit, Page, Uid, Wire, seconds_instant
+from hookfuse.core.condition import WORST_FIRST, Condition, EndpointFilter, Listed, condition_of
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.gauges import Gauge, gauges, nearest
 from hookfuse.core.paging import FIRST, LAST, Mark, Span
-from hookfuse.core.standing import WORST_FIRST, EndpointFilter, Listed, Standing, standing_of
 from hookfuse.core.state import Override, Snapshot, State
 from hookfuse.core.tally import SLOT_MS, Tally
 
@@ -49,7 +49,7 @@ class RecentOut(Wire):
     failed: list[int]
 
 
-class StandingOut(Wire):
+class ConditionOut(Wire):
     """An endpoint, and how it stands."""
 
     id: str
@@ -58,7 +58,7 @@ class StandingOut(Wire):
     url: str
     description: str
     uid: str | None
-    standing: Standing
+    condition: Condition
     """What its deliveries meet, worst first."""
     state: State
     override: Override
@@ -82,10 +82,10 @@ class StandingOut(Wire):
     recent: RecentOut
 
 
-class StandingsQuery(Wire, rename=None):
+class ConditionsQuery(Wire, rename=None):
     limit: Limit = 50
     iterator: Iterator | None = None
-    standing: Annotated[list[Standing], Meta(min_length=1, max_length=20)] | None = None
+    condition: Annotated[list[Condition], Meta(min_length=1, max_length=20)] | None = None
     app_id: Uid | None = None
     search: Annotated[str, Meta(max_length=256)] = ""
     """A part of the URL, the description, an id or uid, or the application's name."""
@@ -99,16 +99,16 @@ class _Row(NamedTuple):
     mark: Mark
     endpoint: Listed
     seen: Snapshot | None
-    standing: Standing
+    condition: Condition
 
 
 @routes.get("/endpoint", errors=(404,))
-async def list_standings(call: Call, query: StandingsQuery) -> Page[StandingOut]:
+async def list_conditions(call: Call, query: ConditionsQuery) -> Page[ConditionOut]:
     """List the endpoints of all applications that the key may see, the sickest first."""
     chosen = EndpointFilter(await _app_id(call, query), query.search)
-    about = f"standings {chosen.app_id} {query.search} {query.standing}"
+    about = f"conditions {chosen.app_id} {query.search} {query.condition}"
     reader = Reader(call, about, limit=query.limit, iterator=query.iterator)
-    rows = await _rows(call, chosen, frozenset(query.standing or Standing), reader.span)
+    rows = await _rows(call, chosen, frozenset(query.condition or Condition), reader.span)
     told = dict(zip([row.endpoint.id for row in rows], await _told(call, rows), strict=True))
     return reader.page(rows, lambda row: row.mark, lambda row: told[row.endpoint.id])
 
@@ -123,16 +123,16 @@ async def get_breaker_gauges(call: Call) -> GaugesOut:
     return GaugesOut(data=[gauge_told(each) for each in gauges(policy, seen.counts, seen.streak)])
 
 
-async def count_standings(call: Call, endpoints: int) -> dict[Standing, int]:
+async def count_conditions(call: Call, endpoints: int) -> dict[Condition, int]:
     """Of so many endpoints of all applications, how many stand how."""
     breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
     sick = await call.parts.store.sick_endpoints(EndpointFilter(), [_name(key) for key in breakers])
-    counts = Counter(standing_of(each, breakers.get(each.key)) for each in sick)
-    counts[Standing.CLOSED] += max(0, endpoints - len(sick))
-    return {standing: counts[standing] for standing in Standing if counts[standing]}
+    counts = Counter(condition_of(each, breakers.get(each.key)) for each in sick)
+    counts[Condition.CLOSED] += max(0, endpoints - len(sick))
+    return {condition: counts[condition] for condition in Condition if counts[condition]}
 
 
-async def _app_id(call: Call, query: StandingsQuery) -> str | None:
+async def _app_id(call: Call, query: ConditionsQuery) -> str | None:
     if query.app_id is None:
         return call.key.app_id
     found = await call.parts.store.application(query.app_id)
@@ -141,7 +141,7 @@ async def _app_id(call: Call, query: StandingsQuery) -> str | None:
     return found.id
 
 
-async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Standing], span: Span) -> list[_Row]:
+async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Condition], span: Span) -> list[_Row]:
     breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
     names = [_name(key) for key in breakers]
     parts = [_SICK, _OTHERS] if not span.backwards else [_OTHERS, _SICK]
@@ -150,10 +150,10 @@ async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Standing],
         if part == _SICK:
             sick = [_row(each, breakers) for each in await call.parts.store.sick_endpoints(chosen, names)]
             sick.sort(key=lambda row: row.mark, reverse=span.backwards)
-            found += [row for row in sick if row.standing in wanted and span.after < row.mark < span.before]
-        elif Standing.CLOSED in wanted and len(found) < span.limit:
+            found += [row for row in sick if row.condition in wanted and span.after < row.mark < span.before]
+        elif Condition.CLOSED in wanted and len(found) < span.limit:
             others = await call.parts.store.other_endpoints(chosen, names, _within_others(span, len(found)))
-            found += [_Row(Mark(_OTHERS, each.id), each, None, Standing.CLOSED) for each in others]
+            found += [_Row(Mark(_OTHERS, each.id), each, None, Condition.CLOSED) for each in others]
     return found[: span.limit]
 
 
@@ -171,13 +171,13 @@ def _within_others(span: Span, had: int) -> Span:
 
 def _row(endpoint: Listed, breakers: dict[str, Snapshot]) -> _Row:
     seen = breakers.get(endpoint.key)
-    standing = standing_of(endpoint, seen)
+    condition = condition_of(endpoint, seen)
     trips = 0 if seen is None else min(seen.trips, _MOST_TRIPS)
-    place = f"{WORST_FIRST[standing]:02}-{_MOST_TRIPS - trips:06}-{endpoint.id}"
-    return _Row(Mark(_SICK, place), endpoint, seen, standing)
+    place = f"{WORST_FIRST[condition]:02}-{_MOST_TRIPS - trips:06}-{endpoint.id}"
+    return _Row(Mark(_SICK, place), endpoint, seen, condition)
 
 
-async def _told(call: Call, rows: Sequence[_Row]) -> list[StandingOut]:
+async def _told(call: Call, rows: Sequence[_Row]) -> list[ConditionOut]:
     ids = [row.endpoint.id for row in rows]
     if not ids:
         return []
@@ -186,7 +186,7 @@ async def _told(call: Call, rows: Sequence[_Row]) -> list[StandingOut]:
     seen = await asyncio.gather(*(_seen(call, row) for row in rows))
     recent = steps(ids, await call.parts.store.recent(ids, _STEPS * _SLOTS_A_STEP), int(time.time() * 1000))
     return [
-        _standing(call, row, one, held.get(row.endpoint.id, 0), recent[row.endpoint.id])
+        _condition(call, row, one, held.get(row.endpoint.id, 0), recent[row.endpoint.id])
         for row, one in zip(rows, seen, strict=True)
     ]
 
@@ -208,17 +208,17 @@ async def _seen(call: Call, row: _Row) -> Snapshot:
     return row.seen or await call.parts.breakers.inspect(row.endpoint.key)
 
 
-def _standing(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentOut) -> StandingOut:
+def _condition(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentOut) -> ConditionOut:
     endpoint = row.endpoint
     policy = call.parts.breakers.policy(endpoint.key)
-    return StandingOut(
+    return ConditionOut(
         id=endpoint.id,
         app_id=endpoint.app_id,
         app_name=endpoint.app_name,
         url=endpoint.url,
         description=endpoint.description,
         uid=endpoint.uid,
-        standing=row.standing,
+        condition=row.condition,
         state=seen.state,
         override=seen.override,
         reason=seen.reason,
@@ -238,12 +238,12 @@ def _standing(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentOu
 
 
 def _why(row: _Row, seen: Snapshot) -> str:
-    match row.standing:
-        case Standing.DISABLED:
+    match row.condition:
+        case Condition.DISABLED:
             return row.endpoint.disabled_reason or seen.why
-        case Standing.BLOCKED:
+        case Condition.BLOCKED:
             return row.endpoint.flag
-        case Standing.OPEN | Standing.HALF_OPEN | Standing.FORCED_OPEN | Standing.FORCED_CLOSED:
+        case Condition.OPEN | Condition.HALF_OPEN | Condition.FORCED_OPEN | Condition.FORCED_CLOSED:
             return seen.why
         case _:
             return ""
