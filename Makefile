@@ -11,7 +11,7 @@ TOO_OLD := Hookfuse needs Python 3.11 or newer. Name one, as in: make test PYTHO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run example test check fmt bench ordeal docs
+.PHONY: help run demo example test check fmt bench ordeal docs
 
 help:
 	@echo 'Usage: make WORD [ARGS="..."]'
@@ -23,6 +23,9 @@ help:
 run: $(DEV) ## Start the service; everything it keeps goes to hookfuse-data
 	@HOOKFUSE_DATA_DIR="$${HOOKFUSE_DATA_DIR:-$(CURDIR)/hookfuse-data}" \
 		HOOKFUSE_ALLOWED_NETWORKS="$${HOOKFUSE_ALLOWED_NETWORKS-127.0.0.1/32}" exec $(BIN)/hookfuse serve $(ARGS)
+
+demo: $(DEV) ## Show the whole idea in one minute: six receivers, and one of them dies
+	@exec $(BIN)/hookfuse demo $(ARGS)
 
 example: $(DEV) ## Show a breaker of the library at work
 	@$(BIN)/python examples/first_breaker.py

@@ -16,8 +16,8 @@ from importlib.metadata import version
 from benchmarks import document
 from benchmarks.report import Report
 
-NAMES = ("calls", "keys", "edge", "shared", "sender", "delivery")
-LIBRARIES = ("hookfuse", "pybreaker", "circuitbreaker", "aiobreaker", "purgatory", "interlock-cb", "redis")
+NAMES = ("calls", "keys", "edge", "shared", "sender", "delivery", "ingest", "sampling")
+LIBRARIES = ("hookfuse", "pybreaker", "circuitbreaker", "aiobreaker", "purgatory", "interlock-cb", "redis", "fastapi")
 
 
 def main() -> int:

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from benchmarks.delivery.world import BODY, PRODUCERS, Place, emptied, produce, run, settle_in
+from benchmarks.delivery.world import BODY, PRODUCERS, Place, app_id, emptied, produce, run, settle_in
 from benchmarks.report import Bar, say, table
+from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.station import Station
 from hookfuse.core.delivery import Chosen, DeliveryState
 from hookfuse.testing.receivers import Ok, Order, ReceiversProcess
@@ -27,23 +28,25 @@ ROUNDS = 2
 
 
 def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
+    # As the service does; the floor has it too.
+    collect_seldom()
     with ReceiversProcess() as sink:
         urls = list(sink.add_all({f"e{number}": Order(Ok()) for number in range(ENDPOINTS)}).values())
         best = {"aiohttp": 0.0}
         for turn in range(ROUNDS):
             say(f"delivery, round {turn + 1} of {ROUNDS}")
-            best["aiohttp"] = max(best["aiohttp"], run(_floor(urls)))
+            best["aiohttp"] = max(best["aiohttp"], run(floor(urls)))
             for place in places:
                 for workers in (1,) if place.redis is None else (1, 2):
                     name = f"{place.name}, {workers} worker{'s' * (workers > 1)}"
-                    best[name] = max(best.get(name, 0.0), run(_deliver(place, urls, workers)))
-    floor = best["aiohttp"]
-    rows = [[name, f"{rate:,.0f}", f"{rate / floor:.2f}x"] for name, rate in best.items()]
+                    best[name] = max(best.get(name, 0.0), run(_deliver(place, sink, urls, workers)))
+    bare = best["aiohttp"]
+    rows = [[name, f"{rate:,.0f}", f"{rate / bare:.2f}x"] for name, rate in best.items()]
     bars = [
         Bar(
             f"{name}: at least {least:.1f} x a bare aiohttp loop",
-            f"{best[name] / floor:.2f}x",
-            best[name] >= least * floor,
+            f"{best[name] / bare:.2f}x",
+            best[name] >= least * bare,
         )
         for name, least in (("Postgres, 1 worker", 1.0), ("SQLite, 1 worker", 0.8))
         if name in best
@@ -51,7 +54,7 @@ def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
     return [table(["deliveries a second, accept to settled", "rate", "of aiohttp"], rows)], bars
 
 
-async def _floor(urls: Sequence[str]) -> float:
+async def floor(urls: Sequence[str]) -> float:
     numbers = iter(range(MESSAGES))
     headers = {"content-type": "application/json"}
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -67,20 +70,26 @@ async def _floor(urls: Sequence[str]) -> float:
         return MESSAGES / (time.perf_counter() - started)
 
 
-async def _deliver(place: Place, urls: Sequence[str], workers: int) -> float:
+async def _deliver(place: Place, sink: ReceiversProcess, urls: Sequence[str], workers: int) -> float:
     await emptied(place)
-    apps = [f"app_{number}" for number in range(len(urls))]
+    apps = [app_id(number) for number in range(len(urls))]
     async with Station(place.settings()) as station:
         await settle_in(station, urls)
         helpers = [] if place.redis is None else [start_worker(place) for _ in range(workers)]
         working = asyncio.create_task(station.worker.run()) if place.redis is None else None
         try:
             await produce(station.acceptor, apps, len(apps))
-            await _until_sent(station, apps, len(apps))
+            await until_settled(station)
+            before = arrived(sink)
             started = time.perf_counter()
             await produce(station.acceptor, apps, MESSAGES)
-            await _until_sent(station, apps, len(apps) + MESSAGES)
-            return MESSAGES / (time.perf_counter() - started)
+            # Asking the sink disturbs nobody; the database is asked once it can only be about the last settlements.
+            while arrived(sink) < before + MESSAGES:
+                await asyncio.sleep(0.02)
+            await until_settled(station)
+            seconds = time.perf_counter() - started
+            await _check_sent(station, apps, len(apps) + MESSAGES)
+            return MESSAGES / seconds
         finally:
             station.worker.stop()
             if working is not None:
@@ -88,6 +97,10 @@ async def _deliver(place: Place, urls: Sequence[str], workers: int) -> float:
             for helper in helpers:
                 helper.terminate()
                 helper.wait()
+
+
+def arrived(sink: ReceiversProcess) -> int:
+    return sum(counts.requests for counts in sink.counts.values())
 
 
 def start_worker(place: Place) -> subprocess.Popen[bytes]:
@@ -102,11 +115,12 @@ def start_worker(place: Place) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command)
 
 
-async def _until_sent(station: Station, apps: Sequence[str], count: int) -> None:
+async def until_settled(station: Station) -> None:
+    while (left := await station.store.backlog()).waiting or left.in_flight:
+        await asyncio.sleep(0.01)
+
+
+async def _check_sent(station: Station, apps: Sequence[str], count: int) -> None:
     sent = (DeliveryState.SENT,)
-    open_ = (DeliveryState.PENDING, DeliveryState.SENDING)
-    for app_id in apps:
-        while await station.store.count(Chosen(app_id, states=open_)):
-            await asyncio.sleep(0.01)
-    found = sum([await station.store.count(Chosen(app_id, states=sent)) for app_id in apps])
+    found = sum([await station.store.count(Chosen(app, states=sent)) for app in apps])
     assert found == count, f"{found} of {count} were sent"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.delivery.flow import start_worker
-from benchmarks.delivery.world import Place, emptied, message, run, settle_in
+from benchmarks.delivery.world import Place, app_id, emptied, message, run, settle_in
 from benchmarks.report import Bar, say, table
 from hookfuse.app.station import Station
 from hookfuse.testing.receivers import Hang, Ok, Order, ReceiversProcess
@@ -60,7 +60,7 @@ def _measure(place: Place, *, hang: bool) -> Healthy:
             orders = {f"e{number}": Order(Hang() if hang and number % 2 else Ok()) for number in range(ENDPOINTS)}
             urls = list(sink.add_all(orders).values())
             accepted = run(_feed(place, urls))
-        arrived = {row["webhook_id"]: row["arrival"] for row in map(json.loads, ledger.read_text().splitlines())}
+        arrived = {row["webhook_id"]: row["arrived_at"] for row in map(json.loads, ledger.read_text().splitlines())}
     delays = sorted(arrived[id_] - at for id_, at in accepted.items() if id_ in arrived)
     return Healthy(len(delays) / SECONDS, delays[int(len(delays) * 0.99)])
 
@@ -76,7 +76,7 @@ async def _feed(place: Place, urls: Sequence[str]) -> dict[str, float]:
         try:
             started = time.time()
             for tick in range(SECONDS * 100):
-                batch = [(number, message(f"app_{number}")) for number in range(tick % 10, ENDPOINTS, 10)]
+                batch = [(number, message(app_id(number))) for number in range(tick % 10, ENDPOINTS, 10)]
                 await asyncio.gather(*(station.acceptor.accept(each) for _, each in batch))
                 now = time.time()
                 accepted.update({each.id: now for number, each in batch if number % 2 == 0})

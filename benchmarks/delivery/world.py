@@ -61,19 +61,23 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return runner.run(coroutine)
 
 
+def app_id(number: int) -> str:
+    return make_id(IdKind.APP, number, bytes(ENTROPY_BYTES))
+
+
 async def settle_in(station: Station, urls: Sequence[str], **settings: Any) -> None:
     """An application with one endpoint for each URL."""
     ring = json.dumps(SecretRing(SECRET).to_data()).encode()
     for number, url in enumerate(urls):
-        app_id, id_ = f"app_{number}", f"ep_{number}"
-        await station.store.add_application(Application(app_id, "bench"))
+        id_ = make_id(IdKind.ENDPOINT, number, bytes(ENTROPY_BYTES))
+        await station.store.add_application(Application(app_id(number), "bench"))
         sealed = station.sealer.seal(ring, id_.encode())
-        await station.store.add_endpoint(Endpoint(id_, app_id, url, secret=sealed, **settings))
+        await station.store.add_endpoint(Endpoint(id_, app_id(number), url, secret=sealed, **settings))
 
 
-def message(app_id: str) -> NewMessage:
+def message(app: str) -> NewMessage:
     entropy = random.randbytes(ENTROPY_BYTES)
-    return NewMessage(make_id(IdKind.MESSAGE, int(time.time() * 1000), entropy), app_id, "invoice.paid", BODY)
+    return NewMessage(make_id(IdKind.MESSAGE, int(time.time() * 1000), entropy), app, "invoice.paid", BODY)
 
 
 async def produce(acceptor: Acceptor, apps: Sequence[str], count: int) -> None:

@@ -132,7 +132,7 @@ async def for_tasks(url: str, closing: AsyncExitStack) -> list[Contender[AsyncWo
     return [
         Contender(FLOOR, Shares.NOTHING, lambda work, _: work, 400_000),
         Contender(MIRROR, Shares.COUNTS, _async_protector(mirror), 80_000, _counted(mirror)),
-        Contender(STRICT, Shares.COUNTS, _async_protector(strict), 400, _counted(strict)),
+        Contender(STRICT, Shares.COUNTS, _async_protector(strict), 1_200, _counted(strict)),
         Contender(TWO_SCRIPTS, Shares.COUNTS, AsyncTwoScripts(client()).guard, 400),
         Contender("purgatory", Shares.COUNTS, guard_purgatory, 400),
         Contender("aiobreaker", Shares.COUNTS, guard_aiobreaker, 400),

@@ -17,7 +17,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.bounds import milliseconds, past
@@ -25,6 +25,7 @@ from hookfuse.core.keys import check_key
 from hookfuse.core.machine import Step
 from hookfuse.core.outcome import FAILURE, IGNORED, Failure, Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Glance, Judgement, Sample
 from hookfuse.core.state import OPEN, Breaker, Order, Sequence, Snapshot, Transition, snapshot
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
@@ -51,6 +52,7 @@ class MemoryStore:
         self._unhealthy: dict[str, Breaker] = {}
         self._expiries: list[tuple[int, str]] = []
         self._sequence = Sequence()
+        self._fence = 0
         self._tokens = itertools.count(1)
         self._announcer = Announcer()
         self._renew_lock()
@@ -113,6 +115,20 @@ class MemoryStore:
         finally:
             self._release()
         self.record(Admission(key, policy, generation), Outcome.OK, max(now - started, 0.0), None)
+
+    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
+        with self._lock:
+            now = self.timer()
+            breaker = self._breakers.get(key)
+            if breaker is None or breaker.quick is None or generation < breaker.generation:
+                return False
+            quick_policy, since, until = breaker.quick
+            if quick_policy is not policy or not since <= now < until:
+                return False
+            breaker.window.quick += 1
+            breaker.window.latency_ms += milliseconds(seconds)
+            breaker.touched = now
+        return True
 
     def admit(self, key: str, policy: Policy) -> Admission:
         generation = self.healthy(key)
@@ -187,6 +203,24 @@ class MemoryStore:
                 self._keep(step)
         self._announcer.deliver()
         return tuple(step.made)
+
+    def judge(self, samples: Iterable[Sample], fence: int, floor: int) -> Judgement:
+        made: list[Transition] = []
+        with self._lock:
+            if fence < self._fence:
+                return Judgement(generation=self._sequence.last, replaced=True)
+            self._fence = fence
+            self._sequence.last = max(self._sequence.last, floor)
+            now_ms = self._now_ms()
+            for key, policy, tally, generation in samples:
+                breaker = self._find(key, now_ms) or Breaker(key, policy.bucket_ms)
+                step = Step(breaker, policy, now_ms, self._sequence)
+                step.evaluate(tally, generation=generation, draw=random.random())
+                if step.made:
+                    self._keep(step)
+                    made += step.made
+        self._announcer.deliver()
+        return Judgement(tuple(made), self._sequence.last)
 
     def knows(self, key: str) -> bool:
         return key in self._breakers
@@ -294,6 +328,7 @@ class MemorySession:
         self.healthy = store.healthy
         self.refusal = store.refusal
         self.succeeded = store.succeeded
+        self.count = store.count
         self.subscribe = store.subscribe
 
     async def admit(self, key: str, policy: Policy) -> Admission:
@@ -314,6 +349,16 @@ class MemorySession:
 
     async def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> tuple[Transition, ...]:
         return self._store.evaluate(key, policy, tally)
+
+    async def judge(self, samples: Collection[Sample], *, fence: int, floor: int) -> Judgement:
+        return self._store.judge(samples, fence, floor)
+
+    async def glance(self, keys: Collection[str], policy_for: Callable[[str], Policy]) -> Glance:
+        found = tuple(self._store.inspect(key, policy_for(key)) for key in keys)
+        return Glance(self._store.timer(), found)
+
+    async def life(self) -> str:
+        return ""
 
     async def inspect(self, key: str, policy: Policy) -> Snapshot:
         return self._store.inspect(key, policy)

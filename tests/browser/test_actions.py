@@ -118,6 +118,7 @@ def test_tripped_and_probed(scene: Scene) -> None:
     scene.press("Reset", "reset")
     scene.audited("reset_breaker")
     assert (scene.breaker()["state"], scene.breaker()["trips"]) == ("closed", 0)
+    scene.site.send(scene.app, event_type=kind)
     expect(pill).to_have_text("Closed")
 
 
@@ -156,6 +157,17 @@ def test_sending_a_test(scene: Scene) -> None:
     expect(scene.page.locator("#title .pill")).to_have_text("Sent")
     expect(scene.page.locator("#attempts")).to_contain_text('"fine": true')
     expect(scene.page.locator("#title")).to_contain_text("ping.test")
+
+
+def test_trying_it(scene: Scene) -> None:
+    """An endpoint is tried at once, disabled or not; if it answers well it is said that it could be enabled."""
+    scene.press("Try now", "try")
+    expect(scene.page.locator("#decided")).to_contain_text("It answered well. 200")
+    scene.audited("send_test_message")
+    scene.press("Disable", "disable")
+    scene.press("Try now", "try")
+    expect(scene.page.locator("#decided")).to_contain_text("could be enabled again")
+    expect(scene.page.locator("#now")).to_contain_text("A test succeeded: it may be well again.")
 
 
 def test_changing_settings(scene: Scene) -> None:
@@ -295,6 +307,9 @@ def test_recovering_an_endpoint(scene: Scene) -> None:
     missed = scene.site.send(scene.app, {"n": 9}, "t.never-before")
     scene.open()
     assert scene.page.input_value("[name=since]")
+    command = scene.press("Count first", "count-recover")
+    expect(scene.page.locator("#recovered")).to_contain_text("1 failed and 0 held")
+    assert "/recover?since=" in command
     scene.press("Recover", "recover")
     expect(scene.page.locator("#recovered")).to_contain_text("1 chosen")
     scene.audited("recover_endpoint")

@@ -80,6 +80,12 @@ PLANNED: dict[str, tuple[Any, ...]] = {
     "recent": (["ep_1", "ep_2"], 10_000, 90),
     "sick_endpoints": (["ep_1", "ep_2"], None, ""),
     "other_endpoints": ("", "~", 50, ["ep_1"], None, ""),
+    "transitions_page": (-1, "", 1 << 62, "~", 50),
+    "transitions_of_application_page": (-1, "", 1 << 62, "~", 50, "app_1"),
+    "transitions_of_breaker_page": (-1, "", 1 << 62, "~", 50, "app_1/ep_1"),
+    "notices_of_application_page": ("", "~", 50, None, "app_1"),
+    "earlier_notices": ("breaker app_1/ep_1", "chat"),
+    "claim_notices": ("chat", 8, 1000, None, None),
 }
 
 _FILL = """
@@ -97,6 +103,17 @@ FROM generate_series(1, 40000) AS n;
 INSERT INTO hookfuse.attempts (message_id, id, endpoint_id, app_id, number, at_ms, status, latency_ms)
 SELECT 'msg_' || lpad(n::text, 7, '0'), 'atmpt_' || lpad(n::text, 7, '0'), 'ep_' || n % 200, 'app_' || n % 200, 1, n,
        200, 1
+FROM generate_series(1, 40000) AS n;
+INSERT INTO hookfuse.transitions
+SELECT 'app_' || n % 200 || '/ep_' || n % 200, n, 'app_' || n % 200, 'ep_' || n % 200, 'closed', 'open', 'none',
+       'streak', '{}', 'breaker', n
+FROM generate_series(1, 40000) AS n;
+INSERT INTO hookfuse.notices (
+    id, event, channel, app_id, key, generation, thread, facts, state, from_ms, due_ms, at_ms, created_ms
+)
+SELECT 'ntc_' || lpad(n::text, 7, '0'), 'breaker.opened', 'chat', 'app_' || n % 200, 'app_/ep_' || n, n,
+       'breaker app_' || n % 200 || '/ep_' || n % 200, '{}', CASE WHEN n % 1000 = 0 THEN 'pending' ELSE 'sent' END, n,
+       CASE WHEN n % 1000 = 0 THEN n END, n, n
 FROM generate_series(1, 40000) AS n;
 ANALYZE;
 """

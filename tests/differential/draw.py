@@ -18,7 +18,7 @@ from hookfuse.core.window import Counts
 from tests.differential.expected import Machine
 from tests.differential.history import KEYS, Action, Admit, Evaluate, Force, History, Moment, Oks, Record, Release
 
-_MOMENTS, _BATCHES = 40, 10
+_MOMENTS, _BATCHES = 40, 13
 _START_MS = 1_700_000_000_000
 _FARTHEST_MS = 400 * 86_400_000
 _WINDOWS = (None, 20.0, 60.0, 61.003, 3600.0)
@@ -110,10 +110,11 @@ class Draw:
         swept = self.r.random() < 0.8
         if swept:
             self.machine.sweep(self.now_ms)
+        judges = batch and self.r.random() < 0.2
         actions = []
         for _ in range(self.r.randint(2, 12) if batch else 1):
             # The machine takes each as it is drawn, so that the next can be about what this one did.
-            action = self._action(batch)
+            action = self._sample() if judges else self._action(batch)
             decision = self.machine.apply(action, self.policies[action.key], self.now_ms)
             if isinstance(action, Admit) and decision.answer["probe"]:
                 self.granted.append(action.token)
@@ -169,13 +170,21 @@ class Draw:
 
     def _evaluate(self, key: str, breaker: Breaker) -> Evaluate:
         r = self.r
-        tally = None
-        if r.random() < 0.6:
-            ok, failed = r.randint(0, 5), r.randint(0, 5)
-            timed = r.randint(0, ok + failed)
-            latency_ms = timed * (self._latency_ms(key) or 0)
-            tally = Counts(ok, failed, r.randint(0, timed), timed, latency_ms)
-        return Evaluate(key, tally, r.random())
+        return Evaluate(key, self._tally(key) if r.random() < 0.6 else None, r.random())
+
+    def _sample(self) -> Evaluate:
+        key = self.r.choice(KEYS)
+        breaker = self.machine.find(key, self.now_ms) or Breaker(key, self.policies[key].bucket_ms)
+        own = breaker.generation
+        generation = self.r.choice((None, own, own, own, max(own - 1, 0), 0))
+        return Evaluate(key, self._tally(key), self.r.random(), generation)
+
+    def _tally(self, key: str) -> Counts:
+        r = self.r
+        ok, failed = r.choice((0, r.randint(0, 5))), r.randint(0, 5)
+        timed = r.randint(0, ok + failed)
+        latency_ms = timed * (self._latency_ms(key) or 0)
+        return Counts(ok, failed, r.randint(0, timed), timed, latency_ms)
 
     def _generation(self, breaker: Breaker) -> int:
         last, own = self.machine.sequence.last, breaker.generation

@@ -173,7 +173,7 @@ class Machine:
                 obeyed = step.force(action.order, reason=action.reason, until_ms=action.until_ms, actor=action.actor)
                 return ({}, known) if obeyed else ({"refused at": step.now_ms}, False)
             case Evaluate():
-                step.evaluate(action.tally, draw=action.draw)
+                step.evaluate(action.tally, generation=action.generation, draw=action.draw)
                 return {}, False
             case _:
                 raise TypeError(action)

@@ -62,6 +62,8 @@ class Evaluate:
     key: str
     tally: Counts | None = None
     draw: float = 0.5
+    generation: int | None = None
+    """Only in a batch: the breaker's when the tally was taken."""
 
 
 Action: TypeAlias = Admit | Record | Oks | Release | Force | Evaluate
@@ -69,7 +71,10 @@ Action: TypeAlias = Admit | Record | Oks | Release | Force | Evaluate
 
 @dataclass(frozen=True)
 class Moment:
-    """One call of a script: an action, or a batch of them. `swept`: what is past its time is gone from the server."""
+    """One call of a script: an action, or a batch of them. `swept`: what is past its time is gone from the server.
+
+    A batch is of evaluations only, or has none.
+    """
 
     now_ms: int
     policies: Mapping[str, Policy]

@@ -11,6 +11,7 @@ import redis
 
 from hookfuse.core.admission import Admission
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Sample
 from hookfuse.core.state import Breaker, snapshot
 from hookfuse.core.window import FOREVER_MS, Counts
 from hookfuse.stores.redis.commands import Call, Command, Commands
@@ -41,7 +42,8 @@ local function clock_ms()
 end
 """
 FAILED = "the script failed"
-_VERBS = ("admit", "record", "release", "force", "evaluate", "batch")
+_VERBS = ("admit", "record", "release", "force", "evaluate", "batch", "judge")
+_FENCE = 7
 
 
 class Difference(NamedTuple):
@@ -129,7 +131,8 @@ class Scripts:
             if what is not None:
                 return Difference(nth, what)
             before = after
-        what = _compare_rest(machine, keys, list(replies))
+        fenced = any(_judges(moment) for moment in history)
+        what = _compare_rest(machine, keys, list(replies), fenced)
         return None if what is None else Difference(len(history) - 1, what)
 
 
@@ -145,11 +148,30 @@ def _shorter(history: History) -> Iterator[History]:
 
 
 def _call(commands: Commands, moment: Moment) -> Call:
+    if _judges(moment):
+        return _judgement(commands, moment)
     made = [_command(commands, action, moment.policies[action.key]) for action in moment.actions]
     if moment.batch:
         (call,) = commands.batches(made)
         return call
     return commands.alone(made[0])
+
+
+def _judges(moment: Moment) -> bool:
+    return moment.batch and any(isinstance(action, Evaluate) for action in moment.actions)
+
+
+def _judgement(commands: Commands, moment: Moment) -> Call:
+    samples = [
+        Sample(each.key, moment.policies[each.key], each.tally, -1 if each.generation is None else each.generation)
+        for each in moment.actions
+        if isinstance(each, Evaluate) and each.tally is not None
+    ]
+    (call,) = commands.judgements(samples, _FENCE, 0)
+    args = list(call.args)
+    # The draw is the third of a sample's nine.
+    args[4::9] = [each.draw for each in moment.actions if isinstance(each, Evaluate)]
+    return call._replace(args=args)
 
 
 def _command(commands: Commands, action: Action, policy: Policy) -> Command:
@@ -185,7 +207,7 @@ def _with(command: Command, at: int, value: str | float) -> Command:
 def _compare_decisions(moment: Moment, seen: Seen, reply: Any) -> str | None:
     if isinstance(reply, Exception):
         return f"{FAILED}: {reply}"
-    replies = reply if moment.batch else [reply]
+    replies = reply[2] if _judges(moment) else reply if moment.batch else [reply]
     for action, expected, answer in zip(moment.actions, seen.decisions, replies, strict=True):
         found = _decision(action, moment.policies[action.key], answer)
         what = _unlike(f"the decision on {action}", vars(expected), vars(found))
@@ -253,7 +275,7 @@ def _seen(breaker: Breaker, policy: Policy, now_ms: int) -> dict[str, object]:
     return fields
 
 
-def _compare_rest(machine: Machine, keys: Keys, replies: list[Any]) -> str | None:
+def _compare_rest(machine: Machine, keys: Keys, replies: list[Any], fenced: bool) -> str | None:
     """What is left at the end: times to live, the sequence, the stream, and no key that nobody needs."""
     *ttls, sequence, stream, names = replies
     breakers = machine.breakers
@@ -262,6 +284,7 @@ def _compare_rest(machine: Machine, keys: Keys, replies: list[Any]) -> str | Non
     used = (machine.sequence.last, machine.stream, machine.listed)
     needed = {keys.breaker(0, key) for key in breakers} | {keys.meta.replace("meta", "now")}
     needed |= {name for name, content in zip(keys.head(0), used, strict=True) if content}
+    needed |= {keys.fence(0)} if fenced else set()
     found = {name.decode() for name in names}
     return (
         _unlike("who has no TTL", {key for key in breakers if breakers[key].expires_ms >= FOREVER_MS}, endless)

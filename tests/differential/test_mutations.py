@@ -121,6 +121,20 @@ MUTATIONS = (
         "window_unpack(window_pack(own), own.width_ms)",
         "own",
     ),
+    Mutation(
+        "an older sample is not judged",
+        "machine",
+        "generation < 0 or generation >= breaker.generation",
+        "true",
+        batched=True,
+    ),
+    Mutation(
+        "a sample without a success knows the streak",
+        "machine",
+        "tally and math.max(breaker.streak, streak_of(tally)) or breaker.streak",
+        "breaker.streak",
+        batched=True,
+    ),
     Mutation("older successes are not counted", "machine", "or generation < breaker.generation", "", batched=True),
 )
 

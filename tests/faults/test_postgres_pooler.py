@@ -22,6 +22,7 @@ from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.stores.postgres import PostgresStore
 from hookfuse.stores.postgres.connections import Connections, Duty
+from tests.servers.packages import install, missing
 
 STARTS_WITHIN = 10.0
 OPEN = Chosen("app_1", states=(DeliveryState.PENDING, DeliveryState.SENDING))
@@ -42,19 +43,10 @@ default_pool_size = 3
 
 
 def find_pgbouncer() -> str:
-    """The program, installed if we may; without it the test is skipped on a laptop and fails in CI."""
-    if shutil.which("pgbouncer") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        # Installing must not start a pooler of the system's own.
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "pgbouncer"]):
-            subprocess.run(command, env=quiet, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    found = shutil.which("pgbouncer")
-    if found is None:
-        message = "no pgbouncer was found, and none could be installed"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return found
+    """The program, installed if we may."""
+    if shutil.which("pgbouncer") is None:
+        install("pgbouncer")
+    return shutil.which("pgbouncer") or missing("no pgbouncer was found, and none could be installed")
 
 
 @pytest.fixture

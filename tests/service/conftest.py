@@ -20,6 +20,8 @@ from hookfuse.app.web import WebSettings, make_app
 from hookfuse.core.access import Role
 from hookfuse.core.addresses import Networks
 from hookfuse.core.retry import RetrySchedule
+from hookfuse.delivery.notify import NotifySettings
+from hookfuse.delivery.notify_addresses import NoticeDefaults
 from hookfuse.delivery.targets import Defaults
 from hookfuse.delivery.worker import WorkerSettings
 from hookfuse.testing.receivers import Receivers, ReceiversProcess
@@ -76,7 +78,12 @@ class Service:
 
 @asynccontextmanager
 async def running(
-    database: str, folder: Path, *, settings: WebSettings | None = None, working: bool = True
+    database: str,
+    folder: Path,
+    *,
+    settings: WebSettings | None = None,
+    working: bool = True,
+    notices: NoticeDefaults | None = None,
 ) -> AsyncIterator[Service]:
     """A service on a free port."""
     chosen = StationSettings(
@@ -85,6 +92,8 @@ async def running(
         networks=Networks(allowed=("127.0.0.0/8",)),
         worker=WorkerSettings(poll=0.05, grace=5),
         defaults=Defaults(policy=Policy(trip=Streak(3), cool_off=60), retry=RetrySchedule(delays=(0.05, 0.05))),
+        notices=notices or NoticeDefaults(),
+        notify=NotifySettings(poll=0.05),
     )
     station = Station(chosen)
     async with station, station.leader:

@@ -21,6 +21,7 @@ HERE = "http://127.0.0.1:8400"
 COOKIE = "hookfuse-session"
 SAME = {"sec-fetch-site": "same-origin"}
 HTMX = {**SAME, "hx-request": "true"}
+ONLY_LOOKING = {"count-recover"}
 PASSWORD = "correct horse battery staple"
 
 
@@ -188,7 +189,7 @@ async def test_tokens(doors: Doors) -> None:
     assert await doors.log() == before
 
 
-@pytest.mark.parametrize("name", sorted(ACTIONS))
+@pytest.mark.parametrize("name", sorted(ACTIONS.keys() - ONLY_LOOKING))
 async def test_readers_are_refused(doors: Doors, name: str) -> None:
     """Whoever sends a button's form with a key that only looks is refused by the API, and nothing changes."""
     token = doors.enter(await doors.service.key("read"))

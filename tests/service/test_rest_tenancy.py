@@ -41,6 +41,7 @@ BODIES: dict[str, Any] = {
     "update_event_type": {"description": ""},
     "patch_event_type": {"description": ""},
     "send_example": {"eventType": "a"},
+    "set_notices": {"webhook": {"url": "https://example.com/"}},
     "force_breaker": {"to": "open"},
     "set_default_policy": {"policy": {}},
     "set_application_policy": {"policy": {}},
@@ -48,8 +49,11 @@ BODIES: dict[str, Any] = {
     "set_application_retry_schedule": {"delays": [1]},
     "set_endpoint_retry_schedule": {"delays": [1]},
     "create_key": {"name": "new", "role": "read"},
+    "retry_these_deliveries": {"deliveries": [{"msgId": "msg_none", "endpointId": "ep_none"}]},
     "send_message": {"eventType": "a", "payload": {}},
 }
+
+QUERIES = {"count_recoverable": {"since": "2024-01-01T00:00:00Z"}}
 
 
 class Tenant(NamedTuple):
@@ -80,6 +84,7 @@ async def _tenant(service: Service, name: str) -> Tenant:
     (claim,) = (await service.store.claim(1, lease_ms=60_000, failing_limit=1)).claims
     attempt = replace(Bench(service.store, ManualClock()).attempt(claim), id=f"atmpt_{name}")
     await service.store.settle([Settlement(claim, DeliveryState.FAILED, "failed", attempt)])
+    await service.ok("PUT", f"/app/{app}/notices", {"webhook": {"url": "https://example.com/"}})
     task = await service.store.add_task(Task(f"qtask_{name}", TaskKind.RECOVER, app))
     ids = {"app_id": app, "endpoint_id": endpoint, "msg_id": message, "attempt_id": attempt.id, "task_id": task.id}
     ids |= {"event_type_name": "a", "key_id": "key_none"}
@@ -89,8 +94,8 @@ async def _tenant(service: Service, name: str) -> Tenant:
 async def _ask(service: Service, operation: Operation, ids: dict[str, str], key: str | None) -> Any:
     path = operation.path.removeprefix("/api/v1").format(**ids)
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    body = BODIES.get(operation.name)
-    return await service.client.request(operation.method, f"/api/v1{path}", json=body, headers=headers)
+    body, query = BODIES.get(operation.name), QUERIES.get(operation.name)
+    return await service.client.request(operation.method, f"/api/v1{path}", json=body, params=query, headers=headers)
 
 
 def _named(operation: Operation) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookfuse.api.wire import Instant, Wire, instant, seconds_instant
-from hookfuse.core.state import Override, Snapshot, State, Transition
+from hookfuse.core.history import Entry
+from hookfuse.core.state import Override, Snapshot, State
 
 
 class FailureOut(Wire):
@@ -45,6 +46,10 @@ class BreakerOut(Wire):
 
 
 class TransitionOut(Wire):
+    key: str
+    app_id: str
+    endpoint_id: str | None
+    """Null: several endpoints share the breaker."""
     before: State
     after: State
     override: Override
@@ -52,6 +57,9 @@ class TransitionOut(Wire):
     at: Instant
     reason: str
     why: str
+    """The reason in words."""
+    numbers: dict[str, float]
+    """What was counted when it happened."""
     actor: str
 
 
@@ -89,12 +97,16 @@ def breaker_told(snapshot: Snapshot, held: int) -> BreakerOut:
     )
 
 
-def history_told(transitions: Sequence[Transition], snapshot: Snapshot) -> HistoryOut:
-    return HistoryOut(transitions=[_transition(each) for each in transitions], failures=_failures(snapshot))
+def history_told(entries: Sequence[Entry], snapshot: Snapshot) -> HistoryOut:
+    return HistoryOut(transitions=[transition_told(each) for each in entries], failures=_failures(snapshot))
 
 
-def _transition(transition: Transition) -> TransitionOut:
+def transition_told(entry: Entry) -> TransitionOut:
+    transition = entry.transition
     return TransitionOut(
+        key=transition.key,
+        app_id=entry.app_id,
+        endpoint_id=entry.endpoint_id,
         before=transition.before,
         after=transition.after,
         override=transition.override,
@@ -102,6 +114,7 @@ def _transition(transition: Transition) -> TransitionOut:
         at=instant(int(transition.at * 1000)),
         reason=transition.reason,
         why=transition.why,
+        numbers=dict(transition.numbers),
         actor=transition.actor,
     )
 

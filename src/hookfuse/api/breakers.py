@@ -15,14 +15,16 @@ from msgspec import Meta
 from hookfuse.api.breaker_models import BreakerOut, HistoryOut, breaker_told, history_told
 from hookfuse.api.call import Call, Reader
 from hookfuse.api.routes import Needs, Routes
+from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Instant, Iterator, Limit, Page, Reason, Wire
 from hookfuse.core.endpoint import Endpoint, Stop
-from hookfuse.core.paging import LAST, Mark
+from hookfuse.core.paging import LAST, Mark, Span
 from hookfuse.core.state import OPEN, Order, Override, Snapshot, State, Transition
 
 routes = Routes("Breakers")
 
 _AT = "/app/{app_id}/breaker/{endpoint_id}"
+_TOLD = 50
 
 
 class Forced(StrEnum):
@@ -67,10 +69,11 @@ async def get_breaker(call: Call) -> BreakerOut:
 
 @routes.get(f"{_AT}/history")
 async def get_breaker_history(call: Call) -> HistoryOut:
-    """What the breaker did lately, as far as this process has heard it, and the last failures that it keeps."""
+    """What the breaker did last, and the last failures that it keeps."""
     endpoint = await _guarded(call)
     snapshot = await call.parts.breakers.inspect(endpoint.key)
-    return history_told(call.parts.history.of(endpoint.key), snapshot)
+    found = await call.parts.store.transitions_page(Span(_TOLD, backwards=True), key=endpoint.key)
+    return history_told(found, snapshot)
 
 
 @routes.post(f"{_AT}/force")
@@ -123,6 +126,7 @@ async def probe_breaker(call: Call, body: OrderIn) -> BreakerOut:
         # There is no order of its own for it: what is forced open and let go of is half open.
         await breakers.force_open(endpoint.key, reason=reason, actor=call.key.id)
         await breakers.unforce(endpoint.key, reason=reason, actor=call.key.id)
+    await keep_standing(call.parts, endpoint.key)
     await call.parts.store.unblock([endpoint.id])
     return await _told(call, endpoint)
 
@@ -169,6 +173,7 @@ async def _order(call: Call, order: Order, body: OrderIn) -> BreakerOut:
 
 async def _ordered(call: Call, endpoint: Endpoint, doing: Awaitable[Transition | None]) -> BreakerOut:
     await doing
+    await keep_standing(call.parts, endpoint.key)
     # Workers hear of it too; this spares those that do not know the endpoint a minute.
     await call.parts.store.unblock([endpoint.id])
     return await _told(call, endpoint)

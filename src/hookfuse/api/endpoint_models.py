@@ -18,7 +18,7 @@ from hookfuse.api.wire import (
     instant_or_none,
 )
 from hookfuse.core.destination import URL_LENGTH
-from hookfuse.core.endpoint import CAP, TIMEOUT_MS, Endpoint, Stop
+from hookfuse.core.endpoint import CAP, TIMEOUT_MS, Endpoint, Offer, Stop
 
 Url = Annotated[str, Meta(min_length=1, max_length=URL_LENGTH, description="http or https, with a public host.")]
 Throttle = Annotated[int, Meta(ge=1, le=1_000_000, description="The most requests a second, over all workers.")]
@@ -85,6 +85,8 @@ class EndpointOut(Wire):
     disabled: bool
     disabled_at: Instant | None
     disabled_reason: str
+    reenable_offered: Offer | None
+    """Why it may be well again, while it is disabled: its URL was changed, or a test reached it."""
     paused: bool
     event_types: list[str] | None
     filter_types: list[str] | None
@@ -113,6 +115,7 @@ def told(endpoint: Endpoint) -> EndpointOut:
         disabled=not endpoint.enabled,
         disabled_at=instant_or_none(endpoint.disabled_ms),
         disabled_reason=endpoint.disabled_reason,
+        reenable_offered=Offer(endpoint.offer) if endpoint.offer and not endpoint.enabled else None,
         paused=bool(endpoint.stop & (Stop.PAUSED | Stop.APP_PAUSED)),
         event_types=event_types,
         filter_types=event_types,

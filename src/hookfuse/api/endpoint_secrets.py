@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -21,9 +21,6 @@ from hookfuse.core.secret import SecretRing
 routes = Routes("Endpoints")
 
 _SHOWN_HEADERS = frozenset({"accept", "accept-language", "user-agent", "x-request-source"})
-
-# A change that builds on what was there before must not cross another one in this process.
-_changing = asyncio.Lock()
 
 Headers = Annotated[dict[str, str], Meta(max_length=32)]
 
@@ -68,14 +65,16 @@ async def get_endpoint_secret(call: Call) -> EndpointSecretOut:
 async def rotate_endpoint_secret(call: Call, body: EndpointSecretRotateIn) -> EndpointSecretOut:
     """Sign with a new secret, and beside it with the old one until its time is over."""
     vault = call.parts.vault
-    async with _changing:
-        found = await call.endpoint()
-        with field("key"):
-            new = vault.secret(body.key)
+    with field("key"):
+        new = vault.secret(body.key)
+
+    def rotate(found: Endpoint) -> bytes:
         ring = vault.open_ring(found)
         with field("gracePeriodSeconds"):
             rotated = SecretRing(new) if ring is None else ring.rotated(new, time.time(), body.grace_period_seconds)
-        await _store(call, found, "secret", vault.seal_ring(found.id, rotated))
+        return vault.seal_ring(found.id, rotated)
+
+    await _change(call, "secret", rotate)
     return EndpointSecretOut(key=new.text)
 
 
@@ -90,25 +89,29 @@ async def get_endpoint_headers(call: Call) -> EndpointHeadersOut:
 @routes.put("/app/{app_id}/endpoint/{endpoint_id}/headers", status=204)
 async def update_endpoint_headers(call: Call, body: EndpointHeadersIn) -> None:
     """Replace the custom headers of an endpoint."""
-    await _keep_headers(call, await call.endpoint(), body.headers)
+    await _change(call, "headers", lambda found: _sealed_headers(call, found, body.headers))
 
 
 @routes.patch("/app/{app_id}/endpoint/{endpoint_id}/headers", status=204)
 async def patch_endpoint_headers(call: Call, body: EndpointHeadersPatchIn) -> None:
     """Add, change and remove custom headers; a name in any case means the same header."""
-    async with _changing:
-        found = await call.endpoint()
-        gone = {name.lower() for name in (*body.delete_headers, *body.headers)}
+    gone = {name.lower() for name in (*body.delete_headers, *body.headers)}
+
+    def patch(found: Endpoint) -> bytes:
         kept = {name: value for name, value in call.parts.vault.open_headers(found).items() if name.lower() not in gone}
-        await _keep_headers(call, found, {**kept, **body.headers})
+        return _sealed_headers(call, found, {**kept, **body.headers})
+
+    await _change(call, "headers", patch)
 
 
-async def _keep_headers(call: Call, found: Endpoint, headers: dict[str, str]) -> None:
+def _sealed_headers(call: Call, found: Endpoint, headers: dict[str, str]) -> bytes:
     with field("headers"):
-        sealed = call.parts.vault.seal_headers(found.id, headers)
-    await _store(call, found, "headers", sealed)
+        return call.parts.vault.seal_headers(found.id, headers)
 
 
-async def _store(call: Call, found: Endpoint, name: str, sealed: bytes) -> None:
-    if await call.parts.store.change_endpoint(found.id, {name: sealed}) is None:
-        raise not_found("endpoint")
+async def _change(call: Call, name: str, make: Callable[[Endpoint], bytes]) -> None:
+    """Replace what was read by what is made of it, and begin again if someone else was faster."""
+    while True:
+        found = await call.endpoint()
+        if await call.parts.store.change_endpoint(found.id, {name: make(found)}, version=found.version) is not None:
+            return

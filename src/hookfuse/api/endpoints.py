@@ -13,18 +13,18 @@ from hookfuse.api.call import Call, Reader
 from hookfuse.api.endpoint_models import EndpointIn, EndpointOut, EndpointPatch, EndpointUpsert, told
 from hookfuse.api.problems import field, not_found
 from hookfuse.api.routes import Routes
+from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Page
 from hookfuse.core import bounds
 from hookfuse.core.destination import Destination
-from hookfuse.core.endpoint import Endpoint, Stop
+from hookfuse.core.endpoint import Endpoint, Offer, Stop
+from hookfuse.core.history import BY_HAND
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
 from hookfuse.core.secret import SecretRing
 from hookfuse.core.state import State
 
 routes = Routes("Endpoints")
-
-BY_HAND = "by hand"
 
 
 @routes.get("/app/{app_id}/endpoint")
@@ -112,7 +112,7 @@ async def _change(call: Call, found: Endpoint, changes: dict[str, Any], disabled
     store = call.parts.store
     moved = "url" in changes and changes["url"] != found.url
     if moved:
-        changes["flag"] = ""
+        changes |= {"flag": "", "offer": "" if found.enabled else Offer.URL_CHANGED}
     changed = _there(await store.change_endpoint(found.id, changes)) if changes else found
     if disabled and changed.enabled:
         changed = _there(await store.stop_endpoint(found.id, Stop.DISABLED, BY_HAND))
@@ -133,6 +133,7 @@ async def _start_clean(call: Call, endpoint: Endpoint) -> None:
         await breakers.enable(key, reason="the endpoint was enabled", actor=call.key.id)
     elif endpoint.breaker_key is None:
         await breakers.reset(key, reason="the endpoint was mended", actor=call.key.id)
+    await keep_standing(call.parts, key)
     await call.parts.store.unblock([endpoint.id])
 
 

@@ -118,9 +118,20 @@ async def list_application_audit(call: Call, query: AuditQuery) -> Page[AuditEnt
 
 async def make_key(keyring: Keyring, role: Role, name: str, app_id: str | None = None) -> tuple[ApiKey, str]:
     """A new key and its text."""
+    key, text = _draw_key(role, name, app_id)
+    return await keyring.add_key(key), text
+
+
+async def make_first_key(keyring: Keyring) -> str | None:
+    """The text of a new admin key if there is no key yet; it is stored nowhere and cannot be shown again."""
+    key, text = _draw_key(Role.ADMIN, "first", None)
+    return text if await keyring.add_first_key(key) else None
+
+
+def _draw_key(role: Role, name: str, app_id: str | None) -> tuple[ApiKey, str]:
     text = make_key_text(role, os.urandom(RANDOM_BYTES))
     id_ = make_id(IdKind.KEY, int(time.time() * 1000), random.randbytes(ENTROPY_BYTES))
-    return await keyring.add_key(ApiKey(id_, role, name, hash_key(text), app_id)), text
+    return ApiKey(id_, role, name, hash_key(text), app_id), text
 
 
 async def _audit(call: Call, query: AuditQuery, app_id: str | None) -> Page[AuditEntryOut]:

@@ -27,6 +27,20 @@ class SinceIn(Wire):
     until: Instant | None = None
 
 
+class SinceQuery(Wire, rename=None):
+    since: Instant
+    until: Instant | None = None
+
+
+class RecoverableOut(Wire):
+    """Deliveries of messages that were accepted in this time."""
+
+    failed: int
+    held: int
+    """Those that wait."""
+    total: int
+
+
 class StatsQuery(Wire, rename=None):
     since: Instant | None = None
     until: Instant | None = None
@@ -48,12 +62,26 @@ class AttemptStatsOut(Wire):
     canceled: int
 
 
+@routes.get("/app/{app_id}/endpoint/{endpoint_id}/recover")
+async def count_recoverable(call: Call, query: SinceQuery) -> RecoverableOut:
+    """Count what `recover` would send again, before it is asked to."""
+    endpoint = await call.endpoint()
+    span = _range(query.since, query.until, where="query")
+    counts = await call.parts.store.delivery_counts(call.app.id, endpoint.id, *span)
+    return RecoverableOut(failed=counts.failed, held=counts.pending, total=counts.failed + counts.pending)
+
+
 @routes.post("/app/{app_id}/endpoint/{endpoint_id}/recover", status=202)
 async def recover_endpoint(call: Call, body: SinceIn) -> BackgroundTaskOut:
-    """Send again all that failed at this endpoint in a time."""
+    """Send again all that failed at this endpoint in a time, and at once what was held.
+
+    It goes as fast as the endpoint takes it: a lane that failed begins with one request at a time, and a breaker that
+    has just closed lets the flow grow over its ramp. A disabled endpoint gets it once it is enabled.
+    """
     endpoint = await call.endpoint()
     since_ms, until_ms = _range(body.since, body.until)
-    chosen = Chosen(call.app.id, endpoint.id, (DeliveryState.FAILED,), since_ms=since_ms, until_ms=until_ms)
+    states = (DeliveryState.FAILED, DeliveryState.PENDING)
+    chosen = Chosen(call.app.id, endpoint.id, states, since_ms=since_ms, until_ms=until_ms)
     total = await call.parts.store.count(chosen)
     return background_told(await call.parts.tasks.retry(TaskKind.RECOVER, chosen, endpoint.id, total))
 

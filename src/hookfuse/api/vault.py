@@ -1,4 +1,4 @@
-"""The secrets of endpoints: signing secrets and custom headers, sealed for the endpoint they belong to."""
+"""Secrets, sealed for what they belong to: endpoints' signing secrets and headers, and where notices go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 from hookfuse.core.endpoint import Endpoint
 from hookfuse.core.headers import check_headers
+from hookfuse.core.notice import NoticeSettings
 from hookfuse.core.secret import Scheme, Secret, SecretRing
+from hookfuse.delivery.notify_addresses import Addresses, open_addresses, seal_addresses
 from hookfuse.ports import Ed25519, Sealer
 
 _KEY_BYTES = 32
@@ -48,3 +50,9 @@ class Vault:
             return {}
         found: dict[str, str] = json.loads(self._sealer.open(endpoint.headers, endpoint.id.encode()))
         return found
+
+    def seal_addresses(self, app_id: str, addresses: Addresses) -> bytes:
+        return seal_addresses(self._sealer, app_id, addresses)
+
+    def open_addresses(self, settings: NoticeSettings) -> Addresses:
+        return open_addresses(self._sealer, settings)

@@ -8,7 +8,7 @@ first_start  folder, master key, first API key           processes    several of
 health       whether it does its work                    metrics      what Prometheus reads
 logs         what it says                                tracing      the same as spans
 retention    forgets old messages                        reseal       seals secrets anew
-duties       what one process does for the fleet
+duties       what one process does for the fleet         notices      how people are told
 doctor       what is wrong, and what to do               findings, doctor_servers
 fleet        breakers that many processes share, for operators' tools
 """

@@ -11,6 +11,7 @@ from hookfuse.app.retention import keep_pruning
 from hookfuse.core.duty import Duty
 from hookfuse.delivery.leader import LEASE, Leader, Work
 from hookfuse.delivery.rescue import Rescuer
+from hookfuse.delivery.sampler import Sampler
 from hookfuse.delivery.worker import WorkerSettings
 from hookfuse.ports import DeliveryStore
 
@@ -18,11 +19,32 @@ _LEASE_ALONE = 60.0
 """Where one process has the file to itself, nobody waits to take over, and each renewal is a write to the disk."""
 
 
-def leader_of(store: DeliveryStore, worker: WorkerSettings, retention_days: float) -> Leader:
-    work: dict[Duty, Work] = {Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run}
+def leader_of(
+    store: DeliveryStore,
+    sampler: Sampler,
+    notify: Work,
+    worker: WorkerSettings,
+    *,
+    retention_days: float,
+    shared: bool,
+) -> Leader:
+    alone = _alone(store)
+    work: dict[Duty, Work] = {
+        Duty.RESCUE: Rescuer(store, worker.deaths, worker.rescue_every).run,
+        Duty.NOTICES: notify,
+    }
     if retention_days:
         work[Duty.RETENTION] = partial(keep_pruning, store, retention_days)
-    return Leader(store, work, holder=_name(), lease=_LEASE_ALONE if _alone(store) else LEASE)
+    if shared or alone:
+        work[Duty.SAMPLING] = sampler.run
+    return Leader(
+        store,
+        work,
+        holder=_name(),
+        lease=_LEASE_ALONE if alone else LEASE,
+        # Breakers that are not shared are each process's own, and so are their samples.
+        beside=() if Duty.SAMPLING in work else (sampler.run,),
+    )
 
 
 def _name() -> str:

@@ -9,12 +9,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hookfuse.api.keys import make_key
+from hookfuse.api.keys import make_first_key
 from hookfuse.app.parts import station_settings
 from hookfuse.app.station import Station
 from hookfuse.config import Settings
-from hookfuse.core.access import Role
-from hookfuse.core.paging import Span
 from hookfuse.errors import BadKeyFile, InvalidInput, UnknownKey
 
 _ONLY_OWNER = 0o700
@@ -60,16 +58,8 @@ async def check_master_key(station: Station, settings: Settings) -> None:
                 ) from error
 
 
-async def first_admin_key(station: Station) -> str | None:
-    """The text of a new admin key if there is no key yet; it is stored nowhere and cannot be shown again."""
-    if await station.store.keys_page(None, Span(limit=1)):
-        return None
-    _, text = await make_key(station.store, Role.ADMIN, "first")
-    return text
-
-
 async def prepare(settings: Settings) -> str | None:
     """All of it, ahead of the processes that will serve; returns the first admin key if there was none."""
     async with Station(station_settings(settings)) as station:
         await check_master_key(station, settings)
-        return await first_admin_key(station)
+        return await make_first_key(station.store)

@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from hookfuse.config import Settings
+from hookfuse.core.notice import Occurrence
 from hookfuse.core.outcome import OK
 from hookfuse.core.state import Transition
 from hookfuse.delivery.courier import Attempted
@@ -67,7 +68,7 @@ def _json(line: Mapping[str, object], **_: object) -> str:
 
 
 class EventLog:
-    """Says what happened to deliveries and breakers. `attempted` and `changed` are called for each of them."""
+    """Says what happened to deliveries, breakers and endpoints, in one line for each."""
 
     def __init__(self, settings: Settings, stream: TextIO | None = None) -> None:
         stream = stream or sys.stderr
@@ -95,6 +96,18 @@ class EventLog:
             reason=made.reason,
             why=made.why,
             actor=made.actor,
+        )
+
+    def failing(self, reached: Occurrence) -> None:
+        """An endpoint has failed for as long as a stage lasts."""
+        facts = reached.facts
+        self._log.warning(
+            "failing",
+            app_id=reached.app_id,
+            endpoint_id=reached.endpoint_id,
+            seconds=facts["stage_ms"] // 1000,
+            since=datetime.fromtimestamp(facts["since_ms"] / 1000, UTC).isoformat(timespec="seconds"),
+            reason=facts.get("reason", ""),
         )
 
 

@@ -7,6 +7,10 @@ import socket
 from hookfuse.app.station import StationSettings
 from hookfuse.config import Settings
 from hookfuse.core.addresses import Networks, parse_address
+from hookfuse.core.mail import MailServer
+from hookfuse.core.notice import Event
+from hookfuse.core.secret import Secret, SecretRing
+from hookfuse.delivery.notify_addresses import Addresses, NoticeDefaults
 from hookfuse.delivery.targets import Defaults
 from hookfuse.delivery.worker import WorkerSettings
 from hookfuse.errors import InvalidInput
@@ -33,6 +37,23 @@ def station_settings(settings: Settings, own: tuple[str, int] | None = None) -> 
         proxy=None if settings.proxy_url is None else Proxy.parse(settings.proxy_url),
         pooled=settings.database_pooled,
         retention_days=settings.retention_days,
+        notices=notice_defaults(settings),
+    )
+
+
+def notice_defaults(settings: Settings) -> NoticeDefaults:
+    secret = settings.notice_webhook_secret
+    return NoticeDefaults(
+        Addresses(
+            settings.notice_webhook_url,
+            None if secret is None else SecretRing(Secret.parse(secret)),
+            settings.notice_email,
+            settings.notice_chat_url,
+        ),
+        tuple(map(Event, settings.notice_events)),
+        int(settings.notice_quiet * 1000),
+        None if settings.smtp_url is None else MailServer.parse(settings.smtp_url),
+        settings.notice_from,
     )
 
 

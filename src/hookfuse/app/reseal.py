@@ -11,21 +11,21 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from hookfuse.core.upkeep import Sealed
-from hookfuse.ports import Sealer
-from hookfuse.ports.upkeep import Upkeep
+from hookfuse.delivery.notify_addresses import about
+from hookfuse.ports import DeliveryStore, Sealer
 
 _PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Resealed:
-    """So far: endpoints looked at, and how many of them were sealed anew."""
+    """So far: endpoints and settings looked at, and how many of them were sealed anew."""
 
     seen: int
     changed: int
 
 
-async def reseal(store: Upkeep, sealer: Sealer) -> AsyncIterator[Resealed]:
+async def reseal(store: DeliveryStore, sealer: Sealer) -> AsyncIterator[Resealed]:
     seen = changed = 0
     after = ""
     while page := await store.sealed_page(after, _PAGE):
@@ -36,14 +36,24 @@ async def reseal(store: Upkeep, sealer: Sealer) -> AsyncIterator[Resealed]:
         seen += len(page)
         after = page[-1].endpoint_id
         yield Resealed(seen, changed)
+    after = ""
+    while settings := await store.notice_settings_from(after, _PAGE):
+        for found in settings:
+            sealed = _renewed(found.sealed, sealer, about(found.app_id))
+            if sealed != found.sealed and await store.reseal_notices(found, sealed):
+                changed += 1
+        seen += len(settings)
+        after = settings[-1].app_id
+        yield Resealed(seen, changed)
 
 
 def _anew(found: Sealed, sealer: Sealer) -> Sealed:
-    about = found.endpoint_id.encode()
+    belongs_to = found.endpoint_id.encode()
+    secret, headers = (_renewed(sealed, sealer, belongs_to) for sealed in (found.secret, found.headers))
+    return Sealed(found.endpoint_id, secret, headers)
 
-    def renewed(sealed: bytes) -> bytes:
-        if not sealed or not sealer.needs_resealing(sealed):
-            return sealed
-        return sealer.seal(sealer.open(sealed, about), about)
 
-    return Sealed(found.endpoint_id, renewed(found.secret), renewed(found.headers))
+def _renewed(sealed: bytes, sealer: Sealer, belongs_to: bytes) -> bytes:
+    if not sealed or not sealer.needs_resealing(sealed):
+        return sealed
+    return sealer.seal(sealer.open(sealed, belongs_to), belongs_to)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from hookfuse.core.duty import Tenure
 from hookfuse.errors import StoreError
-from hookfuse.ports import Lanes
+from hookfuse.ports import DeliveryStore
 
 _log = logging.getLogger("hookfuse.app")
 
@@ -19,17 +19,26 @@ _EVERY = 3_600.0
 _DAY = 86_400.0
 
 
-async def prune(store: Lanes, days: float, tenure: Tenure | None = None) -> AsyncIterator[int]:
-    """Forget messages older than so many days that have no open delivery; yields how many are gone so far."""
+async def prune(store: DeliveryStore, days: float, tenure: Tenure | None = None) -> AsyncIterator[int]:
+    """Forget messages older than so many days that have no open delivery; yields how many are gone so far.
+
+    Transitions and notices of that age go with them.
+    """
     older_than_ms = int((time.time() - days * _DAY) * 1000)
     gone = 0
     while batch := await store.prune(older_than_ms=older_than_ms, limit=_BATCH, tenure=tenure):
         gone += batch
         yield gone
         await asyncio.sleep(_PAUSE)
+    history = 0
+    while batch := await store.prune_history(older_than_ms=older_than_ms, limit=_BATCH, tenure=tenure):
+        history += batch
+        await asyncio.sleep(_PAUSE)
+    if history:
+        _log.info("%d transitions and notices older than %g days were forgotten", history, days)
 
 
-async def keep_pruning(store: Lanes, days: float, tenure: Tenure) -> None:
+async def keep_pruning(store: DeliveryStore, days: float, tenure: Tenure) -> None:
     """Once an hour, for as long as the duty is held."""
     while True:
         try:

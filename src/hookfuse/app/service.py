@@ -18,11 +18,14 @@ import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from hookfuse.app.first_start import Started, check_master_key, first_admin_key
+from hookfuse.api.keys import make_first_key
+from hookfuse.app.first_start import Started, check_master_key
+from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.health import Health
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
@@ -40,6 +43,9 @@ from hookfuse.delivery.courier import Attempted
 _log = logging.getLogger("hookfuse.app")
 
 _KILLED = 130
+
+Around: TypeAlias = Callable[[Station, ASGIApp], ASGIApp]
+"""Puts something around what is served; called once, when the station is open and before anything is delivered."""
 
 
 class Part(StrEnum):
@@ -59,14 +65,20 @@ class Service:
         part: Part,
         sock: socket.socket | None,
         started: Callable[[Started], None] = lambda started: None,
+        around: Around = lambda station, served: served,
+        *,
+        heeds_signals: bool = True,
     ) -> None:
         self._settings = settings
         self._part = part
         self._sock = sock
         self._started = started
+        self._around = around
+        self._heeds_signals = heeds_signals
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
+        collect_seldom()
         metrics, events, live = Metrics(), EventLog(self._settings), Live()
         own = None if self._sock is None else self._sock.getsockname()[:2]
         station = Station(
@@ -74,12 +86,14 @@ class Service:
             on_attempt=_each(events.attempted, metrics.attempted, live.ring, attempt_spans()),
             on_lost=metrics.lost,
             on_suspect=_say_suspect,
+            on_transition=events.changed,
+            on_failing=events.failing,
         )
         with self._heeding_signals():
             async with station, AsyncExitStack() as stack:
                 await check_master_key(station, self._settings)
-                admin_key = None if self._part is Part.WORKER else await first_admin_key(station)
-                for observer in (events.changed, metrics.changed, live.ring):
+                admin_key = None if self._part is Part.WORKER else await make_first_key(station.store)
+                for observer in (metrics.changed, live.ring):
                     stack.callback(station.breakers.subscribe(observer).close)
                 health = Health(station, delivers=self._part is not Part.API)
                 await stack.enter_async_context(station.leader)
@@ -107,7 +121,7 @@ class Service:
         return surface
 
     async def _work(self, station: Station, health: Health, surface: Surface, started: Started) -> None:
-        server = self._server(surface)
+        server = self._server(station, surface)
         parts: list[asyncio.Task[None]] = []
         if server is not None:
             parts.append(asyncio.create_task(server.serve(sockets=[server.sock]), name="hookfuse-api"))
@@ -127,12 +141,12 @@ class Service:
             # A part that ended by itself takes the others with it, and its error is this process's.
             await asyncio.gather(*parts)
 
-    def _server(self, surface: Surface) -> _Server | None:
+    def _server(self, station: Station, surface: Surface) -> _Server | None:
         if self._sock is None:
             return None
         return _Server(
             uvicorn.Config(
-                surface,
+                self._around(station, surface),
                 loop="none",
                 http="httptools",
                 ws="none",
@@ -148,12 +162,13 @@ class Service:
     @contextmanager
     def _heeding_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        heeded = (signal.SIGINT, signal.SIGTERM) if self._heeds_signals else ()
+        for number in heeded:
             loop.add_signal_handler(number, self.stop)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in heeded:
                 loop.remove_signal_handler(number)
 
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
 from hookfuse.app.duties import leader_of
+from hookfuse.app.notices import mailer_of, posts_of
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.addresses import Networks
 from hookfuse.core.delivery import Claim
+from hookfuse.core.notice import NoticeRules, Occurrence
 from hookfuse.delivery.accept import Acceptor
+from hookfuse.delivery.chronicle import Chronicle
 from hookfuse.delivery.courier import OnAttempt
 from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.keeper import Keeper
+from hookfuse.delivery.notify import Notifier, NotifySettings
+from hookfuse.delivery.notify_addresses import AddressBook, NoticeDefaults
+from hookfuse.delivery.reconcile import Reconciler
+from hookfuse.delivery.sampler import Sampler
 from hookfuse.delivery.targets import Defaults, Targets
 from hookfuse.delivery.worker import Worker, WorkerSettings
 from hookfuse.errors import InvalidInput
@@ -22,6 +31,7 @@ from hookfuse.ports import BreakerStore, DeliveryStore
 from hookfuse.sealing import AesGcmSealer, CurveEd25519, read_or_make_key
 from hookfuse.stores.kept import KeptBreakers
 from hookfuse.stores.memory import MemoryStore
+from hookfuse.telemetry import Observer
 from hookfuse.transport import HttpSender, Limits, Proxy
 
 
@@ -47,6 +57,8 @@ class StationSettings:
     """Whether Postgres is reached through a pooler in transaction mode."""
     retention_days: float = 0.0
     """How long messages are kept; 0: for ever."""
+    notices: NoticeDefaults = field(default_factory=NoticeDefaults)
+    notify: NotifySettings = field(default_factory=NotifySettings)
 
 
 class Station:
@@ -59,9 +71,11 @@ class Station:
         on_attempt: OnAttempt = lambda attempted: None,
         on_lost: Callable[[Sequence[Claim]], None] = lambda claims: None,
         on_suspect: Callable[[bool], None] = lambda suspect: None,
+        on_transition: Observer = lambda transition: None,
+        on_failing: Callable[[Occurrence], None] = lambda occurrence: None,
     ) -> None:
         self.settings = settings
-        self.store = open_store(settings.database, pooled=settings.pooled)
+        self.store = open_store(settings.database, pooled=settings.pooled, notices=settings.notices.rules)
         self.kept = _kept_breakers(self.store, settings.redis)
         self.sealer = AesGcmSealer(read_or_make_key(settings.key_file))
         self.curve = CurveEd25519()
@@ -92,33 +106,60 @@ class Station:
             on_attempt=on_attempt,
             on_lost=on_lost,
         )
-        self.leader = leader_of(self.store, settings.worker, settings.retention_days)
+        keeper = Keeper(self.store, self.breakers, self.targets) if self.shared else None
+        self.sampler = Sampler(self.store, self.breakers, settings.defaults.policy, keeper)
+        self.mailer = mailer_of(settings.notices, settings.networks, settings.proxy)
+        self._on_transition = on_transition
+        notifier = Notifier(
+            self.store,
+            posts_of(self.sender, self.mailer, self.curve, settings.networks, settings.notices.mail_from),
+            AddressBook(self.store, self.sealer, settings.notices.addresses),
+            Reconciler(self.store, self.breakers, on_transition),
+            settings.notify,
+            on_failing=on_failing,
+        )
+        self.leader = leader_of(
+            self.store,
+            self.sampler,
+            notifier.run,
+            settings.worker,
+            retention_days=settings.retention_days,
+            shared=self.shared,
+        )
         """Does the fleet's common work; enter it to take part."""
 
     async def __aenter__(self) -> Self:
         await self.store.open()
-        if self.kept is not None:
+        self._stack = AsyncExitStack()
+        self._stack.push_async_callback(self.store.close)
+        if self.kept is None:
+            await self._stack.enter_async_context(Chronicle(self.store, self.breakers, self._on_transition))
+        else:
+            # They write down what they do themselves.
             await self.kept.load()
+            self._stack.callback(self.breakers.subscribe(self._on_transition).close)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.acceptor.close()
         await self.sender.close()
+        if self.mailer is not None:
+            await self.mailer.close()
         await self.breakers.close()
-        await self.store.close()
+        await self._stack.aclose()
 
 
-def open_store(url: str, *, pooled: bool = False) -> DeliveryStore:
+def open_store(url: str, *, pooled: bool = False, notices: NoticeRules | None = None) -> DeliveryStore:
     """The delivery store of a URL; nothing is opened yet."""
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
         from hookfuse.stores.sqlite import SqliteStore
 
-        return SqliteStore(url.removeprefix("sqlite://"))
+        return SqliteStore(url.removeprefix("sqlite://"), notices=notices)
     if scheme in ("postgresql", "postgres"):
         from hookfuse.stores.postgres import PostgresStore
 
-        return PostgresStore(url, pooled=pooled)
+        return PostgresStore(url, pooled=pooled, notices=notices)
     # Without the URL itself: it may hold a password.
     raise InvalidInput("A database URL begins with sqlite:/// or postgresql://, and this one does not.")
 

@@ -8,7 +8,6 @@ from starlette.applications import Starlette
 
 from hookfuse.api.access import Doorkeeper
 from hookfuse.api.cursors import Cursors
-from hookfuse.api.history import History
 from hookfuse.api.overview_models import Watch
 from hookfuse.api.parts import Parts
 from hookfuse.api.table import Api
@@ -18,6 +17,7 @@ from hookfuse.app.health import Health
 from hookfuse.app.metrics import Metrics
 from hookfuse.app.station import Station
 from hookfuse.app.watch import Watcher
+from hookfuse.delivery.trial import Trial
 from hookfuse.sealing import read_or_make_key
 
 
@@ -42,6 +42,7 @@ def make_app(station: Station, *, settings: WebSettings, watch: Watch | None = N
         acceptor=station.acceptor,
         breakers=station.breakers,
         targets=station.targets,
+        trial=Trial(station.sender, station.targets, sign_ed25519=station.curve.sign),
         vault=Vault(station.sealer, station.curve),
         networks=station.settings.networks,
         defaults=station.settings.defaults,
@@ -49,8 +50,8 @@ def make_app(station: Station, *, settings: WebSettings, watch: Watch | None = N
         # The newest first: it comes first in the file.
         cursors=Cursors(list(master_keys.by_id.values())),
         tasks=TaskRunner(station.store),
-        history=History(station.breakers),
         watch=watch or Watcher(station, Health(station), Metrics()),
+        notices=station.settings.notices,
         body_limit=settings.payload_limit,
         longest_timeout=station.settings.worker.longest_timeout,
     )

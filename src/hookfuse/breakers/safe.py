@@ -31,6 +31,7 @@ class _Safe:
         self.healthy: Callable[[str], int | None] = session.healthy
         self.refusal: Callable[[str, Policy], BreakerOpen | None] = session.refusal
         self.succeeded: Callable[[str, Policy, int, float], None] = session.succeeded
+        self.count: Callable[[str, Policy, int, float], bool] = session.count
         self._session = session
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
@@ -111,6 +112,7 @@ class AsyncSafeSession(_Safe):
 
     def __init__(self, session: AsyncBreakerSession, choice: OutageChoice) -> None:
         super().__init__(session, choice)
+        self.judge, self.glance, self.life = session.judge, session.glance, session.life
         self.force, self.evaluate, self.inspect = session.force, session.evaluate, session.inspect
         self.unhealthy, self.catch_up, self.close = session.unhealthy, session.catch_up, session.close
 

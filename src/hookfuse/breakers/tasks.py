@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 
 from hookfuse.breakers.face import Face, KeyOf, PolicyFor, check_choice, check_protect, check_store, check_tally
@@ -16,6 +16,7 @@ from hookfuse.core.bounds import Duration
 from hookfuse.core.keys import check_key
 from hookfuse.core.outcome import Classify, Outcome, classify_exception
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Glance, Judgement, Sample
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.local import MemoryStore
@@ -110,7 +111,9 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
 
     async def admit(self, key: str) -> Admission:
         """May I call? Settle what is allowed with `record` or `release`, once."""
-        check_key(key)
+        generation = self._session.healthy(check_key(key))
+        if generation is not None:
+            return Admission(key, self.policy(key), generation)
         return await self._session.admit(key, self.policy(key))
 
     async def record(
@@ -123,7 +126,7 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
     ) -> Transition | None:
         """Report the outcome of an admitted call; returns the transition that it caused, if any."""
         seconds = self._settle(admission, outcome, latency, error)
-        if admission.would_deny:
+        if admission.would_deny or self._counted(admission, outcome, seconds):
             return None
         return await self._session.record(admission, outcome, seconds, error)
 
@@ -143,6 +146,22 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
     async def evaluate(self, key: str, tally: Counts | None = None) -> tuple[Transition, ...]:
         """Judge a sample, for policies with evaluate="sampled"; without a tally, the breaker's own counts."""
         return await self._session.evaluate(check_key(key), self.policy(key), check_tally(tally))
+
+    async def judge(self, samples: Sequence[Sample], *, fence: int, floor: int = 0) -> Judgement:
+        """Judge many samples, for whoever samples for the whole fleet: an older `fence` than one before is refused."""
+        return await self._session.judge(samples, fence=fence, floor=floor)
+
+    async def glance(self, keys: Collection[str]) -> Glance:
+        """Many breakers as they are now."""
+        return await self._session.glance(keys, self.policy)
+
+    async def life(self) -> str:
+        """Which life of the store's data this is: another one means that breakers were lost. Empty: they cannot be."""
+        return await self._session.life()
+
+    def heard(self, key: str) -> int | None:
+        """The newest generation that this process has heard of, if it knows the key to be plainly closed; else None."""
+        return self._session.healthy(check_key(key))
 
     async def catch_up(self) -> None:
         """Wait until this process has heard of all that has happened so far; see `Breakers.catch_up`."""

@@ -3,8 +3,10 @@
     commands   what can be typed, and `hookfuse breakers`
     running    serve, api, worker                      upkeep     config, doctor, status, migrate, reseal, prune
     receiving  listen                                  options    what many commands take
+    demonstrating  demo
     resources  app, endpoint, key, policy              messages   message, delivery
-    guarding   breaker                                 remote     the API that these four call
+    guarding   breaker                                 noticing   notice
+    remote     the API that these five call
     speaking   how it speaks: consoles, JSON, errors in one sentence
     rows       lists of plain things                   times      instants and durations, as people write them
     words      a breaker in words: its condition, why, what comes next

@@ -13,9 +13,11 @@ from rich.text import Text
 from hookfuse.app.fleet import Fleet, NothingStored
 from hookfuse.breakers import Breakers
 from hookfuse.cli import running, upkeep
+from hookfuse.cli.demonstrating import demo
 from hookfuse.cli.guarding import breaker
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.messages import deliveries, messages
+from hookfuse.cli.noticing import notices
 from hookfuse.cli.orders import give_order
 from hookfuse.cli.receiving import listen
 from hookfuse.cli.records import breaker_record
@@ -47,6 +49,7 @@ breakers = typer.Typer(
     no_args_is_help=True,
 )
 running.register(app)
+app.command(rich_help_panel=running.PANEL)(demo)
 upkeep.register(app)
 app.command(rich_help_panel=_USE)(listen)
 for group, name in (
@@ -55,6 +58,7 @@ for group, name in (
     (messages, "message"),
     (deliveries, "delivery"),
     (breaker, "breaker"),
+    (notices, "notice"),
     (policies, "policy"),
     (keys, "key"),
 ):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hookfuse.cli.options import App, EndpointId, Json, OfApp
+from hookfuse.cli.options import App, EndpointId, Json, Limit, OfApp, OfEndpoint
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, inert, refuse, say, say_json
@@ -28,6 +28,7 @@ _COLUMNS = {
     "NEXT PROBE": "probeAt",
     "HELD": "held",
 }
+_HISTORY = {"AT": "at", "KEY": "key", "FROM": "before", "TO": "after", "WHY": "why", "BY": "actor"}
 _LOOK_EVERY = 1.0
 
 
@@ -48,6 +49,19 @@ def show(app: App, endpoint: EndpointId, json: Json = False) -> None:
     """Everything that is known of an endpoint's breaker."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         print_thing(remote.get(path("app", app, "breaker", endpoint)), as_json=json)
+
+
+@breaker.command("history")
+def history(app: OfApp = "", endpoint: OfEndpoint = "", limit: Limit = 50, json: Json = False) -> None:
+    """What breakers did, newest first: of an endpoint, of an application, or of all."""
+    if endpoint and not app:
+        raise refuse("An endpoint is named together with its application: --app APP --endpoint ENDPOINT.")
+    if endpoint:
+        where = path("app", app, "breaker", endpoint, "transition")
+    else:
+        where = path("app", app, "transition") if app else path("transition")
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        print_rows(remote.pages(where, limit), _HISTORY, as_json=json, none="No breaker has changed yet.")
 
 
 @breaker.command("force")

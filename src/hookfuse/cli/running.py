@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from hookfuse.app.first_start import Started
 
-_PANEL = "Run"
+PANEL = "Run"
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel=_PANEL)(serve)
-    app.command(rich_help_panel=_PANEL)(api)
-    app.command(rich_help_panel=_PANEL)(worker)
+    app.command(rich_help_panel=PANEL)(serve)
+    app.command(rich_help_panel=PANEL)(api)
+    app.command(rich_help_panel=PANEL)(worker)
 
 
 def serve(

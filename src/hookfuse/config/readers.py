@@ -15,8 +15,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from hookfuse import profiles
 from hookfuse.core.addresses import Networks
+from hookfuse.core.destination import Destination
+from hookfuse.core.mail import MailServer, check_address
+from hookfuse.core.notice import Event
 from hookfuse.core.policy import Policy
 from hookfuse.core.retry import RetrySchedule
+from hookfuse.core.secret import Secret
 from hookfuse.errors import InvalidInput
 from hookfuse.transport import Proxy
 
@@ -138,6 +142,55 @@ def password(value: object) -> str:
     return value
 
 
+def smtp_url(value: object) -> str:
+    try:
+        MailServer.parse(str(value))
+    except InvalidInput:
+        raise Unfit("be smtp://user:password@host:587, smtp://host or smtps://…, with signs percent-encoded") from None
+    return str(value)
+
+
+def email(value: object) -> str:
+    try:
+        return check_address(value)
+    except InvalidInput:
+        raise Unfit("be an e-mail address such as ops@example.com") from None
+
+
+def emails(value: object) -> tuple[str, ...]:
+    return tuple(email(each) for each in _several(value, "be e-mail addresses, with commas between"))
+
+
+def notice_url(value: object) -> str:
+    try:
+        # Whether its address may be dialled is decided when dialling, by the networks that are set then.
+        return Destination.parse(str(value), networks=Networks(allowed=("0.0.0.0/0", "::/0"))).url
+    except InvalidInput:
+        raise Unfit("be a URL such as https://example.com/hook") from None
+
+
+def signing_secret(value: object) -> str:
+    try:
+        return Secret.parse(value).text
+    except InvalidInput:
+        raise Unfit("be a signing secret: whsec_ and the base64 of 24 to 64 random bytes") from None
+
+
+def events(value: object) -> tuple[str, ...]:
+    must = f"be some of {', '.join(Event)}, with commas between"
+    try:
+        return tuple(Event(str(each)) for each in _several(value, must))
+    except ValueError:
+        raise Unfit(must) from None
+
+
+def _several(value: object, must: str) -> list[object]:
+    found = [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not found:
+        raise Unfit(must)
+    return list(found)
+
+
 def networks(value: object) -> tuple[str, ...]:
     must = "be networks such as 10.0.0.0/8, with commas between"
     found = tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
@@ -176,9 +229,7 @@ def retry_delays(value: object) -> RetrySchedule:
 
 
 def without_password(url: str) -> str:
-    """A URL as people may see it; of a secret that is none, nothing."""
-    if "://" not in url:
-        return "***"
+    """A URL as people may see it."""
     try:
         parts = urlsplit(url)
         user, password = parts.username or "", parts.password

@@ -18,6 +18,7 @@ from typing import Any
 
 from hookfuse.config import readers
 from hookfuse.config.readers import Hidden, Unfit
+from hookfuse.core.notice import Event
 from hookfuse.core.policy import Policy
 from hookfuse.core.retry import RetrySchedule
 from hookfuse.errors import InvalidField, InvalidInput
@@ -30,6 +31,9 @@ ELSEWHERE = frozenset({FILE, URL, API_KEY})
 """Variables that begin like settings and are none: where the file is, and what the command line calls the API with."""
 
 _TESTS = f"{PREFIX}TEST_"
+_NEVER_SHOWN = frozenset({"dashboard_password", "notice_chat_url", "notice_webhook_url", "notice_webhook_secret"})
+"""Whoever knows them may use them: no part is fit to be seen."""
+_TOGETHER = (("notice_email", "smtp_url"), ("notice_webhook_url", "notice_webhook_secret"))
 
 
 def _setting(read: Callable[[object], Any], default: object, says: str, *, secret: bool = False) -> Any:
@@ -103,6 +107,31 @@ class Settings:
         readers.number(0, 3_660, "days"),
         90.0,
         "Days that messages are kept after their deliveries ended; `0`: for ever.",
+    )
+    smtp_url: str | None = _setting(
+        readers.smtp_url,
+        None,
+        "The mail server for notices: `smtp://user:password@host:587`, or `smtps://…`.",
+        secret=True,
+    )
+    notice_from: str = _setting(readers.email, "hookfuse@localhost", "The address that mails come from.")
+    notice_email: tuple[str, ...] = _setting(
+        readers.emails, (), "Who gets notices by e-mail where an application chose nothing; commas between."
+    )
+    notice_chat_url: str | None = _setting(
+        readers.notice_url, None, "The incoming webhook of a chat, for the same.", secret=True
+    )
+    notice_webhook_url: str | None = _setting(
+        readers.notice_url, None, "Where operational webhooks go, for the same.", secret=True
+    )
+    notice_webhook_secret: str | None = _setting(
+        readers.signing_secret, None, "What signs them: `whsec_…`.", secret=True
+    )
+    notice_events: tuple[str, ...] = _setting(
+        readers.events, tuple(Event), "What notices are about where an application chose nothing; commas between."
+    )
+    notice_quiet: float = _setting(
+        readers.number(0, 604_800, "seconds"), 900.0, "Seconds in which an endpoint is told of once, not fifty times."
     )
     dashboard: bool = _setting(readers.switch, True, "Whether to serve the dashboard at `/dashboard`.")
     dashboard_password: str | None = _setting(
@@ -179,6 +208,9 @@ def _with_defaults(values: dict[str, Any]) -> Settings:
     folder: Path = values.setdefault("data_dir", readers.path(SETTINGS["data_dir"].default))
     values.setdefault("database_url", f"sqlite://{folder / 'hookfuse.db'}")
     values.setdefault("key_file", folder / "master.key")
+    for one, other in _TOGETHER:
+        if values.get(one) and not values.get(other):
+            raise InvalidInput(f"{variable(one)} needs {variable(other)} beside it.")
     return Settings(**values)
 
 
@@ -214,6 +246,8 @@ def shown(settings: Settings, name: str) -> str:
     value = getattr(settings, name)
     if value is None or value == ():
         return ""
+    if name in _NEVER_SHOWN:
+        return "***"
     if SETTINGS[name].metadata["secret"]:
         return readers.without_password(value)
     return readers.text_of(value)

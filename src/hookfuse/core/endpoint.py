@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntFlag
+from enum import IntFlag, StrEnum
 from typing import Any
 
 CAP = 32
@@ -19,6 +19,13 @@ class Stop(IntFlag):
     PAUSED = 2
     APP_PAUSED = 4
     DELETED = 8
+
+
+class Offer(StrEnum):
+    """Why a disabled endpoint may be well again."""
+
+    URL_CHANGED = "url_changed"
+    TEST_SUCCEEDED = "test_succeeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,8 @@ class Endpoint:
     disabled_reason: str = ""
     flag: str = ""
     """Something its owner should look at, such as an address that we do not dial."""
+    offer: str = ""
+    """Why enabling it is offered while it is disabled; see `Offer`. Empty: it is not."""
     version: int = 1
     """Grows with every change."""
     created_ms: int = 0

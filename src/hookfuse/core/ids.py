@@ -33,6 +33,7 @@ class IdKind(StrEnum):
     KEY = "key"
     AUDIT = "audit"
     TASK = "qtask"
+    NOTICE = "ntc"
 
 
 def make_id(kind: IdKind, now_ms: int, entropy: bytes) -> str:

@@ -187,25 +187,17 @@ class Step:
         self._keep()
         return True
 
-    def evaluate(self, tally: Counts | None = None, *, draw: float = 0.5) -> None:
+    def evaluate(self, tally: Counts | None = None, *, generation: int | None = None, draw: float = 0.5) -> None:
         """Judge a sample: `tally` counts the window, but nothing before the last transition.
 
-        Without a tally the breaker's own counts are judged.
+        Without a tally the breaker's own counts are judged. `generation` is the breaker's when the sample was taken:
+        one that has changed since is not judged by it.
         """
-        breaker, policy = self.breaker, self.policy
+        breaker = self.breaker
         if breaker.override is not NOT_FORCED:
             return
-        if breaker.state is HALF_OPEN:
-            sample = tally or Counts(ok=breaker.probe_successes)
-            if policy.close_rate is not None and sample.ok and sample.ok / sample.calls >= policy.close_rate:
-                numbers = {"ok": sample.ok, "calls": sample.calls, "limit": policy.close_rate}
-                self._close("sample_recovered", numbers)
-            elif sample.calls:
-                # The streak that opened it is over; of a sample it is known only if nothing succeeded.
-                self._judge(sample, 0 if sample.ok else sample.failed, draw)
-        elif breaker.state is CLOSED:
-            own = breaker.window.counts_at(self.now_ms, policy.bucket_ms, policy.window_ms)
-            self._judge(tally or own, breaker.streak, draw)
+        if generation is None or generation >= breaker.generation:
+            self._judge_sample(tally, draw)
         if breaker.state is OPEN and self._probe_due():
             self._half_open("probe_due")
         elif breaker.state is DISABLED and self._probe_due():
@@ -294,6 +286,21 @@ class Step:
             if numbers is not None:
                 self._trip(rule.name, numbers, draw)
                 return
+
+    def _judge_sample(self, tally: Counts | None, draw: float) -> None:
+        breaker, policy = self.breaker, self.policy
+        if breaker.state is HALF_OPEN:
+            sample = tally or Counts(ok=breaker.probe_successes)
+            if policy.close_rate is not None and sample.ok and sample.ok / sample.calls >= policy.close_rate:
+                numbers = {"ok": sample.ok, "calls": sample.calls, "limit": policy.close_rate}
+                self._close("sample_recovered", numbers)
+            elif sample.calls:
+                # The streak that opened it is over.
+                self._judge(sample, _streak_of(sample), draw)
+        elif breaker.state is CLOSED:
+            own = breaker.window.counts_at(self.now_ms, policy.bucket_ms, policy.window_ms)
+            # A sample knows of failures that a store which lost its data does not.
+            self._judge(tally or own, max(breaker.streak, _streak_of(tally or Counts())), draw)
 
     def _judge_probe(self, outcome: Outcome, latency_ms: int | None, draw: float) -> None:
         policy = self.policy
@@ -430,3 +437,8 @@ class Step:
             Transition(breaker.key, before, after, breaker.generation, at, reason, numbers, actor, breaker.override)
         )
         self._keep()
+
+
+def _streak_of(sample: Counts) -> int:
+    """Failures in a row, which a sample knows only if nothing succeeded."""
+    return 0 if sample.ok else sample.failed

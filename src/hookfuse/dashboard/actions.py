@@ -29,6 +29,7 @@ class Action:
     method: str
     path: str
     body: Callable[[Form], dict[str, Any]] | None = None
+    query: Callable[[Form], dict[str, str]] | None = None
     danger: bool = False
     confirm: str = ""
     """What is asked before; empty: nothing."""
@@ -37,7 +38,8 @@ class Action:
 
     def call(self, form: Form) -> Call:
         steps = [form.text(name[1]) if (name := _SLOT.fullmatch(step)) else step for step in self.path.split("/")]
-        return Call(self.method, at(*steps), None if self.body is None else self.body(form))
+        body = None if self.body is None else self.body(form)
+        return Call(self.method, at(*steps), body, None if self.query is None else self.query(form))
 
 
 def _reason(form: Form) -> dict[str, Any]:
@@ -127,6 +129,7 @@ ACTIONS: Mapping[str, Action] = {
             lambda form: {"eventType": form.text("event_type") or "hookfuse.test"},
             shows="results/message.html",
         ),
+        Action("try", "Try now", "", "POST", f"{_ENDPOINT}/test", shows="results/trial.html"),
         Action("change-endpoint", "Save settings", "Saved.", "PATCH", _ENDPOINT, _endpoint),
         Action("reveal-secret", "Reveal", "Shown once.", "GET", f"{_ENDPOINT}/secret", shows="results/secret.html"),
         Action(
@@ -146,9 +149,18 @@ ACTIONS: Mapping[str, Action] = {
         Action("drop-default-policy", "Use that of the settings", "The settings' policy holds.", "DELETE", "policy"),
         Action("set-schedule", "Save schedule", "Saved.", "PUT", f"{_ENDPOINT}/retry-schedule", _schedule),
         Action(
+            "count-recover",
+            "Count first",
+            "",
+            "GET",
+            f"{_ENDPOINT}/recover",
+            query=_range,
+            shows="results/recoverable.html",
+        ),
+        Action(
             "recover",
             "Recover",
-            "What failed in this time is sent again.",
+            "What failed in this time is sent again, and what is held at once.",
             "POST",
             f"{_ENDPOINT}/recover",
             _range,

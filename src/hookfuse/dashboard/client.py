@@ -24,6 +24,7 @@ class Call:
     path: str
     """Below the prefix; made with `at`."""
     body: Mapping[str, Any] | None = None
+    query: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class ApiClient:
 
     async def get(self, key: str, path: str, query: Mapping[str, str] | None = None) -> Any:
         """The JSON of an answer; anything but a success is raised as `Refused`."""
-        answer = await self.send(key, Call("GET", path), query)
+        answer = await self.send(key, Call("GET", path, query=query))
         if not answer.ok:
             raise Refused(answer)
         return answer.data
@@ -89,9 +90,9 @@ class ApiClient:
             raise Refused(answer)
         return bytes(_message.decode(answer.content).payload).decode()
 
-    async def send(self, key: str, call: Call, query: Mapping[str, str] | None = None) -> Answer:
+    async def send(self, key: str, call: Call) -> Answer:
         body = b"" if call.body is None else json.dumps(call.body).encode()
-        scope = _scope(key, call, urlencode(query or {}), len(body))
+        scope = _scope(key, call, len(body))
         status, parts = 500, []
 
         async def receive() -> Message:
@@ -117,7 +118,7 @@ def at(*steps: str) -> str:
     return "".join(f"/{step}" for step in steps)
 
 
-def _scope(key: str, call: Call, query: str, length: int) -> dict[str, Any]:
+def _scope(key: str, call: Call, length: int) -> dict[str, Any]:
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -127,7 +128,7 @@ def _scope(key: str, call: Call, query: str, length: int) -> dict[str, Any]:
         "path": PREFIX + call.path,
         "raw_path": (PREFIX + call.path).encode(),
         "root_path": "",
-        "query_string": query.encode(),
+        "query_string": urlencode(call.query or {}).encode(),
         "headers": [
             (b"host", b"dashboard"),
             (b"authorization", f"Bearer {key}".encode()),

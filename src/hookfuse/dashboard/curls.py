@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from urllib.parse import urlencode
 
 from hookfuse.dashboard.client import PREFIX, Call
 
@@ -15,7 +16,8 @@ def curl(call: Call, base: str) -> str:
     words = ["curl"]
     if call.method != "GET":
         words.append(f"-X {call.method}")
-    words += [shlex.quote(f"{base}{PREFIX}{call.path}"), _KEY]
+    query = f"?{urlencode(call.query)}" if call.query else ""
+    words += [shlex.quote(f"{base}{PREFIX}{call.path}{query}"), _KEY]
     if call.body is not None:
         words += ["-H 'content-type: application/json'", f"-d {shlex.quote(json.dumps(call.body))}"]
     return " ".join(words)

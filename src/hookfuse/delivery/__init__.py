@@ -9,4 +9,7 @@ An open breaker costs no attempt: the claim is given back and its lane is blocke
 lane is the queue of one endpoint, and only its first row is looked at, so that what waits there costs nobody anything.
 A new lane sends one request at a time and widens with every success, so that a hanging endpoint holds few slots
 before its breaker has seen enough.
+
+What breakers do is written down by every process that hears of it, once (`chronicle.py`), and what people are to hear
+of it goes out from an outbox (`notify.py`).
 """

@@ -19,9 +19,10 @@ from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.lanes import BLOCKED_AT_MOST_MS
 from hookfuse.core.outcome import FAILURE, OK, Outcome
 from hookfuse.core.response import LOCAL_DELAY, Step, Verdict, judge
-from hookfuse.core.sending import Request, SendResult, Trouble
+from hookfuse.core.sending import SendResult, Trouble
 from hookfuse.core.state import State, Transition
 from hookfuse.delivery.egress import EgressWatch
+from hookfuse.delivery.requesting import request_to
 from hookfuse.delivery.settler import Settler
 from hookfuse.delivery.targets import Target, Targets
 from hookfuse.errors import StoreError
@@ -31,8 +32,10 @@ KEPT_BYTES = 4_096
 """How much of a response is kept with its attempt."""
 
 _STATES = {Step.SENT: DeliveryState.SENT, Step.RETRY: DeliveryState.PENDING, Step.FAILED: DeliveryState.FAILED}
-_RAMP_PAUSE_MS = 100
-_CONTENT = ("content-type", "application/json")
+_RAMP_PAUSE_MS = 50
+"""How long a lane waits when it has as much in flight as its ramp allows."""
+
+_GONE = "gone: the endpoint answered 410"
 
 _log = logging.getLogger("hookfuse.delivery")
 
@@ -101,26 +104,20 @@ class Courier:
         settled = False
         try:
             if admission.share < 1 and claim.in_flight > max(1, int(target.cap * admission.share)):
-                self._settler.defer(Deferral(claim, "ramp", delay_ms=_RAMP_PAUSE_MS))
+                self._settler.defer(Deferral(claim, "ramp", wait_ms=_RAMP_PAUSE_MS))
                 return
             if time.monotonic() >= dial_before:
                 # The lease would end in mid-request, and someone else would send it too.
                 self._settler.defer(Deferral(claim, "lease_short"))
                 return
             started = self._now()
-            result = await self._sender.send(self._request(claim, target, started))
+            request = request_to(target, claim.message_id, claim.payload, started, self._sign_ed25519)
+            result = await self._sender.send(request)
             settled = True
             await self._conclude(claim, target, result, started, admission)
         finally:
             if not settled:
                 await self._breakers.release(admission)
-
-    def _request(self, claim: Claim, target: Target, now: float) -> Request:
-        assert target.destination is not None
-        headers: tuple[tuple[str, str], ...] = (_CONTENT, *target.headers)
-        if target.ring is not None:
-            headers += signing.headers(target.ring, claim.message_id, int(now), claim.payload, now, self._sign_ed25519)
-        return Request(target.destination, headers, claim.payload, target.timeout)
 
     async def _conclude(
         self, claim: Claim, target: Target, result: SendResult, started: float, admission: Admission | None
@@ -135,7 +132,7 @@ class Courier:
             if transition is not None:
                 await self._heed(target, transition)
         if verdict.disable:
-            await self._disable(claim.endpoint_id, "gone: the endpoint answered 410")
+            await self._disable_gone(claim, target)
         if verdict.flag and verdict.flag != target.flag:
             await self._quietly(self._store.change_endpoint(claim.endpoint_id, {"flag": verdict.flag}))
         attempt = _attempt(claim, result, started)
@@ -146,10 +143,18 @@ class Courier:
         """A breaker that disables for good stops its endpoints; one that comes back by itself needs no help."""
         if transition.after is State.DISABLED and target.policy.reenable_ms is None:
             for endpoint_id in self._targets.endpoints_of(target.key):
-                await self._disable(endpoint_id, f"breaker: {transition.reason}")
+                await self._disable(endpoint_id, f"breaker: {transition.reason}", transition)
 
-    async def _disable(self, endpoint_id: str, reason: str) -> None:
-        await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason))
+    async def _disable_gone(self, claim: Claim, target: Target) -> None:
+        """Its own breaker is disabled too, so that it comes back as any disabled one does; a shared one is not."""
+        own = target.key == f"{claim.app_id}/{claim.endpoint_id}"
+        if own:
+            await self._quietly(self._breakers.disable(target.key, reason=_GONE, actor="breaker"))
+        if not own or target.policy.reenable_ms is None:
+            await self._disable(claim.endpoint_id, _GONE)
+
+    async def _disable(self, endpoint_id: str, reason: str, because: Transition | None = None) -> None:
+        await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason, because=because))
 
     async def _quietly(self, change: object) -> None:
         try:

@@ -12,8 +12,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Self, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Self, TypeAlias
 
 from hookfuse.core.duty import Duty, Tenure
 from hookfuse.errors import StoreError
@@ -30,9 +30,20 @@ _BEATS_PER_LEASE = 3
 
 
 class Leader:
-    """Takes, keeps and gives up duties. Enter it to begin; what it holds is free for others when it is left."""
+    """Takes, keeps and gives up duties. Enter it to begin; what it holds is free for others when it is left.
 
-    def __init__(self, store: Duties, work: Mapping[Duty, Work], *, holder: str, lease: float = LEASE) -> None:
+    What is done `beside` them, every process does for itself.
+    """
+
+    def __init__(
+        self,
+        store: Duties,
+        work: Mapping[Duty, Work],
+        *,
+        holder: str,
+        lease: float = LEASE,
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+    ) -> None:
         self._store = store
         self._work = dict(work)
         self._holder = holder
@@ -40,7 +51,9 @@ class Leader:
         self._tenures: dict[Duty, Tenure] = {}
         self._tasks: dict[Duty, asyncio.Task[None]] = {}
         self._lost_at = 0.0
-        self._beating: asyncio.Task[None] | None = None
+        self._beside = beside
+        self._draws = random.Random()
+        self._running: list[asyncio.Task[None]] = []
 
     @property
     def tenures(self) -> Mapping[Duty, Tenure]:
@@ -48,13 +61,13 @@ class Leader:
         return self._tenures
 
     async def __aenter__(self) -> Self:
-        self._beating = asyncio.create_task(self._beat_on(), name="hookfuse-leader")
+        self._running = [asyncio.create_task(each(), name="hookfuse-leader") for each in (self._beat_on, *self._beside)]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         await self._heed({})
         try:
             await self._store.give_up_duties(self._holder)
@@ -80,7 +93,7 @@ class Leader:
         while True:
             await self.beat()
             # Not all processes at once.
-            await asyncio.sleep(self._lease / _BEATS_PER_LEASE * random.uniform(0.8, 1))
+            await asyncio.sleep(self._lease / _BEATS_PER_LEASE * self._draws.uniform(0.8, 1))
 
     async def _heed(self, held: Mapping[Duty, Tenure]) -> None:
         """Begin what is newly held, and end what is not held any more."""

@@ -80,6 +80,10 @@ class Targets:
                 return target.policy
         return None
 
+    def known(self, endpoint_id: str) -> Target | None:
+        """As it was read last."""
+        return self._known.get(endpoint_id)
+
     def endpoints_of(self, key: str) -> list[str]:
         """The endpoints known here that share this breaker."""
         return list(self._by_key.get(key, ()))

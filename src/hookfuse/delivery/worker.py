@@ -209,9 +209,10 @@ class Worker:
         await asyncio.gather(waiting, return_exceptions=True)
 
     def _changed(self, transition: Transition) -> None:
-        """Lanes that are blocked by a breaker are looked at again once it lets calls through."""
+        """Lanes that are blocked by a breaker are looked at again when it is decided, one way or the other."""
         by_hand = transition.actor != "breaker" and transition.after is not State.DISABLED
-        if transition.after is State.CLOSED or by_hand:
+        # Half open is no decision: what waits for its probe would only be turned away.
+        if transition.after in (State.CLOSED, State.OPEN) or by_hand:
             self._unblocking.update(self._targets.endpoints_of(transition.key))
             if self._unblocker is None:
                 self._unblocker = asyncio.get_running_loop().create_task(self._unblock(), name="hookfuse-unblock")

@@ -33,8 +33,11 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.ports.duties import Duties
+from hookfuse.ports.notices import Notices
 from hookfuse.ports.overview import Overview
+from hookfuse.ports.sampling import Sampling
 from hookfuse.ports.service import Presets, ServiceStore
+from hookfuse.ports.standings import Standings
 from hookfuse.ports.tallies import Tallies
 from hookfuse.ports.upkeep import Upkeep
 from hookfuse.telemetry import Observer
@@ -71,6 +74,10 @@ class HotPath(Protocol):
         """Count a success of a call that `healthy` let through; `started` is a reading of `timer`."""
         ...
 
+    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
+        """Count a success that took so long, if nobody has to judge it; False: `record` it."""
+        ...
+
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         """Tell `observer` each transition once; returns what ends it."""
         ...
@@ -104,7 +111,7 @@ class BreakerSession(HotPath, Protocol):
     def close(self) -> None: ...
 
 
-class AsyncBreakerSession(HotPath, Protocol):
+class AsyncBreakerSession(HotPath, Sampling, Protocol):
     """The same verbs as coroutines."""
 
     async def admit(self, key: str, policy: Policy) -> Admission: ...
@@ -157,12 +164,22 @@ class Directory(Presets, Protocol):
         """Those of these ids that exist, in no particular order."""
         ...
 
-    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
-        """Change some fields; the version grows, and every worker sees it at its next claim."""
+    async def change_endpoint(
+        self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Endpoint | None:
+        """Change some fields; the version grows, and every worker sees it at its next claim.
+
+        None: there is no such endpoint, or it is no longer of the `version` that was asked for.
+        """
         ...
 
-    async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
-        """Send nothing to it until `start_endpoint` takes this reason to stop away."""
+    async def stop_endpoint(
+        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+    ) -> Endpoint | None:
+        """Send nothing to it until `start_endpoint` takes this reason to stop away.
+
+        The transition of the breaker that stops it is kept in the same transaction.
+        """
         ...
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None: ...
@@ -241,7 +258,9 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Overview, Upkeep, Duties, Tallies, Protocol):
+class DeliveryStore(
+    Directory, Lanes, Desk, ServiceStore, Overview, Notices, Upkeep, Duties, Tallies, Standings, Protocol
+):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

@@ -108,6 +108,10 @@ class Catalog(Protocol):
 class Keyring(Protocol):
     async def add_key(self, key: ApiKey) -> ApiKey: ...
 
+    async def add_first_key(self, key: ApiKey) -> bool:
+        """Add a key if there is none yet; of several who ask at once, one has done it."""
+        ...
+
     async def key_by_hash(self, digest: bytes) -> ApiKey | None:
         """The key of this hash, revoked or not."""
         ...

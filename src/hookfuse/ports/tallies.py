@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from hookfuse.core.duty import Tenure
 from hookfuse.core.tally import Guarded, Seen
@@ -25,6 +25,14 @@ class Tallies(Protocol):
 
     async def guarded(self, endpoint_ids: Sequence[str]) -> Sequence[Guarded]:
         """The breakers and policies of those of these endpoints that exist."""
+        ...
+
+    async def guarded_by(self, key: str) -> Sequence[Guarded]:
+        """The endpoints whose breaker has this key."""
+        ...
+
+    async def stored_policies(self) -> Sequence[Mapping[str, Any]]:
+        """Every policy that is stored for an endpoint, an application or all, each once."""
         ...
 
     async def prune_tallies(self, older_than_ms: int, *, tenure: Tenure | None = None) -> int:

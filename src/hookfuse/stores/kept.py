@@ -1,7 +1,8 @@
 """Breakers of this process that outlive it: in memory, with a table behind them.
 
-What changes a state is written before the verb returns, so before its delivery is settled. Counts follow within a
-second. A success costs no write of its own, and nobody waits for the disk unless a breaker changed.
+What changes a state is written before the verb returns, so before its delivery is settled, and in one transaction with
+the transition that people hear of. Counts follow within a second. A success costs no write of its own, and nobody waits
+for the disk unless a breaker changed.
 
 After a crash everything is as it was, but for the counts of the last second and the leases of probes: whoever held
 them is gone, so the next caller may probe at once.
@@ -19,6 +20,7 @@ from hookfuse.core.admission import Admission
 from hookfuse.core.machine import Step
 from hookfuse.core.outcome import Failure, Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Judgement, Sample
 from hookfuse.core.state import Breaker, Order, Override, State, Transition
 from hookfuse.core.window import Counts, Window
 from hookfuse.errors import StoreError
@@ -75,7 +77,9 @@ class Table(Protocol):
 
     async def kept_breakers(self) -> Kept: ...
 
-    async def keep_breakers(self, rows: Sequence[Row], last: int) -> None: ...
+    async def keep_breakers(self, rows: Sequence[Row], last: int, made: Sequence[Transition]) -> None:
+        """Write breakers, the newest generation, and the transitions that led there, all or nothing."""
+        ...
 
     async def forget_breakers(self) -> None:
         """Drop those whose time is over."""
@@ -89,6 +93,7 @@ class KeptBreakers(MemoryStore):
         super().__init__(clock=clock)
         self._table = table
         self._changed: set[str] = set()
+        self._made: list[Transition] = []
         self._noted = asyncio.Event()
         self._follower: asyncio.Task[None] | None = None
 
@@ -117,18 +122,35 @@ class KeptBreakers(MemoryStore):
             self._follower = None
         await self.flush()
 
+    def succeeded(self, key: str, policy: Policy, generation: int, started: float) -> None:
+        super().succeeded(key, policy, generation, started)
+        self._note(key)
+
+    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
+        counted = super().count(key, policy, generation, seconds)
+        if counted:
+            self._note(key)
+        return counted
+
     def _keep(self, step: Step) -> None:
         super()._keep(step)
-        self._changed.add(step.breaker.key)
+        self._made += step.made
+        self._note(step.breaker.key)
+
+    def _note(self, key: str) -> None:
+        self._changed.add(key)
         self._noted.set()
 
     async def _write(self, keys: Collection[str]) -> None:
         rows = [_row(found) for key in keys if (found := self._breakers.get(key)) is not None]
         self._changed.difference_update(keys)
+        made = [each for each in self._made if each.key in keys]
+        self._made = [each for each in self._made if each.key not in keys]
         try:
-            await self._table.keep_breakers(rows, self._sequence.last)
+            await self._table.keep_breakers(rows, self._sequence.last, made)
         except BaseException:
             self._changed.update(keys)
+            self._made = [*made, *self._made]
             self._noted.set()
             raise
 
@@ -178,6 +200,12 @@ class _KeptSession(MemorySession):
         if made:
             await self._kept.write(key)
         return made
+
+    async def judge(self, samples: Collection[Sample], *, fence: int, floor: int) -> Judgement:
+        judged = await super().judge(samples, fence=fence, floor=floor)
+        if judged.transitions:
+            await self._kept.flush()
+        return judged
 
     async def close(self) -> None:
         await self._kept.end()

@@ -6,11 +6,11 @@ import asyncio
 import ssl
 from functools import partial
 
-from hookfuse.core.addresses import Address, Networks, parse_address
+from hookfuse.core.addresses import Address, parse_address
 from hookfuse.core.destination import Destination
 from hookfuse.core.sending import Trouble
 from hookfuse.transport.connection import Connection, Owner
-from hookfuse.transport.dialing import Opened, blocked, connect, in_turns, open_socket, race
+from hookfuse.transport.dialing import Guard, Opened, blocked, connect, in_turns, open_socket, race
 from hookfuse.transport.limits import Limits
 from hookfuse.transport.proxy import Proxy, tunnel
 from hookfuse.transport.resolver import Resolver
@@ -28,15 +28,19 @@ class Dialer:
         self._ssl_context = ssl_context
 
     async def dial(
-        self, destination: Destination, addresses: tuple[Address, ...], networks: Networks, owner: Owner
+        self, destination: Destination, addresses: tuple[Address, ...], guard: Guard, owner: Owner
     ) -> Connection | Failure:
         """A connection to one of the addresses."""
-        if self._proxy is None:
-            opener = partial(open_socket, port=destination.port, networks=networks)
-        else:
-            opener = partial(self._open_through, self._proxy, port=destination.port, networks=networks)
-        opened = await race(in_turns(addresses, self._limits.addresses), opener, self._limits.stagger)
+        opened = await self.open(addresses, destination.port, guard)
         return opened if isinstance(opened, Failure) else await self._hand_over(opened, destination, owner)
+
+    async def open(self, addresses: tuple[Address, ...], port: int, guard: Guard) -> Opened | Failure:
+        """A socket to one of the addresses, for whoever does not speak HTTP."""
+        if self._proxy is None:
+            opener = partial(open_socket, port=port, guard=guard)
+        else:
+            opener = partial(self._open_through, self._proxy, port=port, guard=guard)
+        return await race(in_turns(addresses, self._limits.addresses), opener, self._limits.stagger)
 
     async def _hand_over(self, opened: Opened, destination: Destination, owner: Owner) -> Connection | Failure:
         """Give a socket to the event loop, which closes it from here on."""
@@ -63,8 +67,8 @@ class Dialer:
             self._ssl_context = client_context()
         return self._ssl_context
 
-    async def _open_through(self, proxy: Proxy, address: Address, *, port: int, networks: Networks) -> Opened | Failure:
-        verdict = networks.verdict(address, port)
+    async def _open_through(self, proxy: Proxy, address: Address, *, port: int, guard: Guard) -> Opened | Failure:
+        verdict = guard.verdict(address, port)
         if verdict is not None:
             return blocked(verdict)
         opened = await self._open_proxy(proxy)

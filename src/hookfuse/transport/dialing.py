@@ -13,11 +13,17 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from ipaddress import IPv6Address
 from itertools import chain, zip_longest
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from hookfuse.core.addresses import Address, Networks, Verdict
+from hookfuse.core.addresses import Address, Verdict
 from hookfuse.core.sending import Trouble
 from hookfuse.transport.troubles import Failure, os_failure
+
+
+class Guard(Protocol):
+    """Says whether an address may be dialled at a port; None: it may."""
+
+    def verdict(self, address: Address, port: int) -> Verdict | None: ...
 
 
 class Opened(NamedTuple):
@@ -36,9 +42,9 @@ def blocked(verdict: Verdict) -> Failure:
     return Failure(Trouble.BLOCKED, f"The destination has an address that is not dialled ({verdict}).")
 
 
-async def open_socket(address: Address, port: int, networks: Networks) -> Opened | Failure:
+async def open_socket(address: Address, port: int, guard: Guard) -> Opened | Failure:
     """Connect to an address that may be dialled."""
-    verdict = networks.verdict(address, port)
+    verdict = guard.verdict(address, port)
     return blocked(verdict) if verdict is not None else await connect(address, port)
 
 

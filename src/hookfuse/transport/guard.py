@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import inf
 
-from hookfuse.core.addresses import Networks, parse_address
+from hookfuse.core.addresses import parse_address
 from hookfuse.core.destination import Destination
-from hookfuse.transport.dialing import blocked
+from hookfuse.transport.dialing import Guard, blocked
 from hookfuse.transport.resolver import Answer, Resolver
 
 
@@ -18,10 +18,10 @@ async def find(destination: Destination, resolver: Resolver) -> Answer:
     return await resolver.lookup(destination.host)
 
 
-def vet(answer: Answer, port: int, networks: Networks) -> Answer:
+def vet(answer: Answer, port: int, guard: Guard) -> Answer:
     """The answer, unless a single one of its addresses may not be dialled: who mixes them in is up to something."""
     for address in answer.addresses:
-        verdict = networks.verdict(address, port)
+        verdict = guard.verdict(address, port)
         if verdict is not None:
             return Answer((), blocked(verdict), answer.until)
     return answer

@@ -20,7 +20,7 @@ class Limits:
     """Responses with a status of 1xx before the real one."""
     idle_seconds: float = 4.0
     """How long a connection is kept. Below the five seconds after which most servers close theirs."""
-    idle_per_host: int = 256
+    idle_per_host: int = 1_024
     idle_total: int = 2_048
     """Beyond it the connection goes that was idle for longest."""
     hosts: int = 20_000

@@ -6,6 +6,15 @@
     before_reply    the answer is known, and not yet written to the client
     after_send      an endpoint has answered, and nothing was settled
     poison          a payload says so
+    transition      a breaker has changed, and nothing else has
+    before_keep     a transition is about to be written down, by the breaker's own store or by the chronicle
+    after_keep      it is committed
+    before_stop     an endpoint is about to be disabled
+    in_outbox       its notice is in the outbox, and not yet committed
+    after_stop      it is disabled and its notice is committed, and nothing was settled
+    notice_claimed  a notice was claimed, and nothing was sent
+    notice_posted   its receiver has answered, and nothing was settled
+    notice_settled  it is settled
 
 Only the tests' own program arms them, by wrapping what it imports.
 """
@@ -15,12 +24,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
+from hookfuse import AsyncBreakers
 from hookfuse.core.sending import Request, SendResult
 from hookfuse.stores import sqlite
 from hookfuse.stores.postgres import PostgresStore
+from hookfuse.stores.postgres import outbox as postgres_outbox
 from hookfuse.stores.sqlite import SqliteStore
+from hookfuse.stores.sqlite import outbox as sqlite_outbox
 from hookfuse.transport import HttpSender
 
 POISON = b"poison"
@@ -43,6 +56,7 @@ def arm(text: str) -> None:
     _armed.left = int(times or 1)
     if _armed.point:
         _wrap_stores()
+        _wrap_notices()
         _wrap_sender()
 
 
@@ -72,6 +86,49 @@ def _wrap_stores() -> None:
     inserts.accept = inserting
 
 
+def _wrap_notices() -> None:
+    for kind in (SqliteStore, PostgresStore):
+        _around(kind, "stop_endpoint", "before_stop", "after_stop")
+        _around(kind, "claim_notices", None, "notice_claimed")
+        _around(kind, "settle_notice", None, "notice_settled")
+    _around(SqliteStore, "keep_breakers", "before_keep", "after_keep", only=lambda rows, last, made: made)
+    _around(PostgresStore, "keep_transitions", "before_keep", "after_keep")
+    _around(AsyncBreakers, "record", None, "transition")
+    _wrap_outboxes(sqlite_outbox, postgres_outbox)
+
+
+def _wrap_outboxes(in_sqlite: Any, in_postgres: Any) -> None:
+    announce, announce_there = in_sqlite.announce, in_postgres.announce
+
+    def announcing(*args: Any) -> None:
+        announce(*args)
+        reach("in_outbox")
+
+    async def announcing_there(*args: Any) -> None:
+        await announce_there(*args)
+        reach("in_outbox")
+
+    in_sqlite.announce, in_postgres.announce = announcing, announcing_there
+
+
+def _around(
+    kind: Any, name: str, before: str | None, after: str, only: Callable[..., Any] = lambda *args, **more: True
+) -> None:
+    """Reach `before` when it is called, and `after` when it has returned something."""
+    method = getattr(kind, name)
+
+    async def wrapped(self: Any, *args: Any, **more: Any) -> Any:
+        counts = only(*args, **more)
+        if before is not None and counts:
+            reach(before)
+        result = await method(self, *args, **more)
+        if counts and (result or before is not None):
+            reach(after)
+        return result
+
+    setattr(kind, name, wrapped)
+
+
 def _wrap_accept(kind: Any) -> None:
     accept = kind.accept
 
@@ -94,7 +151,8 @@ def _wrap_sender() -> None:
             reach("poison")
         result = await send(self, request)
         if result.succeeded:
-            reach("after_send")
+            a_notice = any(value.startswith("ntc_") for _, value in request.headers)
+            reach("notice_posted" if a_notice else "after_send")
         return result
 
     HttpSender.send = sending  # type: ignore[method-assign]

@@ -37,6 +37,7 @@ class Site:
         self.seed = seed
         self.random = random.Random(seed)
         self.redis: str | None = None
+        self.told: str | None = None
         self.receivers = ReceiversProcess(ledger=folder / "sink.jsonl")
         self.names: list[str] = []
         self._stations: list[StationProcess] = []
@@ -56,6 +57,11 @@ class Site:
         """As many endpoints as the sizes say, all the same."""
         names = [f"ep_{number:04}" for number in range(self.sizes.endpoints)]
         await self.endpoints(dict.fromkeys(names, behaviour or Ok()), **settings)
+
+    def tell(self) -> None:
+        """Have it said that endpoints were disabled, to one that listens."""
+        url = self.receivers.add_all({"ops": Order(Ok(), SECRET.text)})["ops"]
+        self.told = f"{url} {SECRET.text}"
 
     def producer(self, name: str = "producer") -> Producer:
         return Producer(self.folder / f"{name}.jsonl", self.names, self.seed)
@@ -84,6 +90,7 @@ class Site:
             works,
             self.redis,
             self.worker_settings(**worker),
+            self.told,
         )
 
     def settings(self, **worker: Any) -> StationSettings:

@@ -28,6 +28,10 @@ from hookfuse.core.addresses import Networks
 from hookfuse.core.delivery import Claim
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.message import Accepted, NewMessage
+from hookfuse.core.notice import Event
+from hookfuse.core.secret import Secret, SecretRing
+from hookfuse.delivery.notify import NotifySettings
+from hookfuse.delivery.notify_addresses import Addresses, NoticeDefaults
 from hookfuse.delivery.worker import WorkerSettings
 from hookfuse.errors import StoreError
 from hookfuse.transport import Limits
@@ -49,6 +53,8 @@ class Orders:
     works: bool = True
     redis: str | None = None
     worker: dict[str, Any] = field(default_factory=dict)
+    told: str | None = None
+    """Where it says that an endpoint was disabled, with the secret after a space; None: nowhere."""
 
     def settings(self) -> StationSettings:
         return StationSettings(
@@ -58,7 +64,15 @@ class Orders:
             networks=Networks(allowed=("127.0.0.0/8",)),
             worker=WorkerSettings(**self.worker),
             limits=Limits(idle_seconds=1.0),
+            notices=self._notices(),
+            notify=NotifySettings(lease=4.0, poll=0.05, look_every=0.5),
         )
+
+    def _notices(self) -> NoticeDefaults:
+        if self.told is None:
+            return NoticeDefaults()
+        url, secret = self.told.split()
+        return NoticeDefaults(Addresses(url, SecretRing(Secret.parse(secret))), (Event.ENDPOINT_DISABLED,))
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -132,7 +146,9 @@ async def run(orders: Orders) -> None:
             ends.append(station.worker.stop)
         if orders.socket is not None:
             serve = Counter(station).serve
-            await asyncio.start_unix_server(serve, orders.socket, limit=_LONGEST_LINE)
+            # Kept: a server that nobody refers to is closed with the next collection of garbage.
+            counter = await asyncio.start_unix_server(serve, orders.socket, limit=_LONGEST_LINE)
+            ends.append(counter.close)
         loop.add_signal_handler(signal.SIGTERM, functools.partial(_end, events, ends))
         loop.add_reader(sys.stdin, _end_with_parent)
         events.add("ready")

@@ -19,6 +19,7 @@ from tests.faults.delivery.databases import PostgresDatabase, SqliteDatabase, me
 from tests.faults.delivery.site import Site, until, working
 from tests.faults.delivery.sizes import Sizes, seed
 from tests.faults.delivery.station import new_message
+from tests.servers.packages import missing
 
 pytestmark = pytest.mark.anyio
 
@@ -46,12 +47,12 @@ class Disk:
 
     def mount(self) -> None:
         if os.geteuid() != 0:
-            pytest.skip("only root may mount a small disk")
+            missing("only root may mount a small disk")
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={self._size}", "tmpfs", self.folder], capture_output=True, check=False
         )
         if done.returncode != 0:
-            pytest.skip("a small disk cannot be mounted here")
+            missing("a small disk cannot be mounted here")
         self.folder.chmod(0o755)
         self._ballast.write_bytes(bytes(self._ballast_size))
 

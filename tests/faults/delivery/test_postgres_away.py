@@ -17,6 +17,7 @@ from tests.faults.delivery.databases import PostgresDatabase
 from tests.faults.delivery.site import Site, until
 from tests.faults.delivery.sizes import Sizes, seed
 from tests.faults.delivery.station import new_message
+from tests.servers.packages import install, missing
 from tests.servers.postgres import Server, serving
 from tests.servers.proxy import Proxy
 
@@ -93,10 +94,14 @@ async def test_d1_cut_in_the_commit(far: Site, proxy: Proxy) -> None:
 
 def another_clock(offset: str) -> dict[str, str]:
     """What makes a process see another time; `faketime` itself would be a process between."""
-    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    if not found:
-        pytest.skip("libfaketime is not installed")
+    if not _fake_clocks():
+        install("libfaketime")
+    found = _fake_clocks() or missing("no libfaketime was found, and none could be installed")
     return {"LD_PRELOAD": str(found[0]), "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+def _fake_clocks() -> list[Path]:
+    return sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 
 
 @pytest.mark.parametrize("offset", ["-10m", "+10m"])

@@ -119,11 +119,49 @@ async def test_gone_disables_and_keeps(post: Post) -> None:
         assert endpoint.disabled_reason.startswith("gone")
         assert len(post.sender.requests) == 1
         assert {(await post.bench.delivery(id_)).state for id_ in ids} == {DeliveryState.PENDING}
+        assert (await post.breakers.inspect("app_1/ep_1")).state is State.DISABLED
         post.sender.answers = answer(200)
         await post.store.start_endpoint("ep_1", Stop.DISABLED)
+        await post.breakers.enable("app_1/ep_1")
+        assert (await post.breakers.inspect("app_1/ep_1")).state is State.HALF_OPEN
         await post.until(DeliveryState.SENT, 2)
         post.clock.advance(60)
         await post.until(DeliveryState.SENT, 3)
+
+
+async def test_gone_comes_back_by_itself(post: Post) -> None:
+    """Where the policy says so, an endpoint that answered 410 is probed after that time, with a clean count."""
+    policy = Policy(trip=Streak(3), cool_off=30, reenable_after=3600)
+    await post.endpoint(policy=policy.to_dict())
+    post.sender.answers = answer(410)
+    await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        seen = await post.breakers.inspect("app_1/ep_1")
+        assert (seen.state, seen.reason) == (State.DISABLED, "gone: the endpoint answered 410")
+        post.sender.answers = answer(200)
+        await post.bench.send()
+        post.clock.advance(3599)
+        await post.until_quiet(worker)
+        assert len(post.sender.requests) == 1
+        post.clock.advance(61)
+        await post.until(DeliveryState.SENT, 2)
+        seen = await post.breakers.inspect("app_1/ep_1")
+        assert (seen.state, seen.trips) == (State.CLOSED, 0)
+
+
+async def test_gone_spares_those_who_share_a_breaker(post: Post) -> None:
+    """A 410 of one endpoint stops that endpoint, and leaves the breaker that it shares alone."""
+    await post.endpoint("ep_1", breaker_key="shared")
+    post.sender.answers = answer(410)
+    await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+    (endpoint,) = await post.store.endpoints(["ep_1"])
+    assert not endpoint.enabled
+    assert (await post.breakers.inspect("app_1/shared")).state is State.CLOSED
 
 
 async def test_throttled_is_neither_success_nor_failure(post: Post) -> None:
@@ -400,6 +438,31 @@ async def test_the_ramp_limits_the_flow_after_closing(post: Post) -> None:
             await post.until_quiet(worker)
             post.clock.advance(0.1)
         assert 1 <= post.sender.most_in_flight <= 2
+
+
+async def test_what_waits_for_a_probe_goes_on_when_it_failed(post: Post) -> None:
+    """A lane that was turned away beside a probe is looked at after the next cool-off, not after the probe's lease."""
+    policy = Policy(trip=Streak(1), cool_off=4, probe_lease=300)
+    await post.endpoint(cap=5, policy=policy.to_dict(), retry={"delays": [0.1] * 30, "jitter": 0})
+    await post.bench.widen("ep_1")
+    post.sender.answers = answer(500)
+    await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(1)
+        await post.until_quiet(worker)
+        second = await post.bench.send()
+        post.sender.hold()
+        post.clock.advance(4)
+        async with asyncio.timeout(10):
+            while not post.sender.in_flight:
+                await asyncio.sleep(0.002)
+            while (await post.bench.delivery(second)).reason != "breaker_probing":
+                await asyncio.sleep(0.002)
+        post.sender.let_go()
+        await post.until_attempts(2)
+        await post.until_quiet(worker)
+        post.clock.advance(4.1)
+        await post.until_attempts(3)
 
 
 async def test_a_lost_database_loses_nothing(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,9 @@ class Model:
                 # The streak that opened it is over; that of a sample is known only if nothing succeeded.
                 self._judge(policy, now, sample, 0 if sample.ok else sample.failed)
         elif self.state is State.CLOSED:
-            self._judge(policy, now, tally or window, self.streak)
+            # A tally without a success is of failures in a row, whatever the store remembers.
+            proven = tally.failed if tally is not None and not tally.ok else 0
+            self._judge(policy, now, tally or window, max(self.streak, proven))
         if isinstance(self.probe, Span) and self.probe.low <= now:
             # Only a cool-off of about no time can be over in the step that began it.
             yield deepcopy(self)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookfuse import AsyncBreakers, Outcome, Policy, State, Streak
-from hookfuse.core.state import Override
+from hookfuse.core.state import Override, Transition
 from hookfuse.errors import StoreUnavailable
 from hookfuse.stores.kept import Kept, KeptBreakers, Row
 from hookfuse.stores.sqlite import SqliteStore
@@ -152,14 +152,16 @@ class FullDisk:
     def __init__(self) -> None:
         self.full = True
         self.rows: dict[str, Row] = {}
+        self.made: list[Transition] = []
 
     async def kept_breakers(self) -> Kept:
         return Kept(0, ())
 
-    async def keep_breakers(self, rows: list[Row], last: int) -> None:
+    async def keep_breakers(self, rows: list[Row], last: int, made: list[Transition]) -> None:
         if self.full:
             raise StoreUnavailable("The disk that holds the database is full; nothing was stored.")
         self.rows.update({row.key: row for row in rows})
+        self.made += made
 
     async def forget_breakers(self) -> None: ...
 
@@ -177,3 +179,4 @@ async def test_full_disk() -> None:
     table.full = False
     await breakers.close()
     assert table.rows.keys() == {"ep", "other"}
+    assert {each.key for each in table.made} == {"ep", "other"}

@@ -31,11 +31,14 @@ from hookfuse.core.delivery import (
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.notice import NoticeRules
+from hookfuse.core.state import Transition
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
-from hookfuse.stores.postgres import accept, claim, desk, directory, settle, upkeep
+from hookfuse.stores.postgres import accept, claim, desk, directory, outbox, settle, upkeep
 from hookfuse.stores.postgres.bell import Bell
 from hookfuse.stores.postgres.connections import Connections, Duty
 from hookfuse.stores.postgres.leading import Leading
+from hookfuse.stores.postgres.notices import Notices
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.schema import migrate
 from hookfuse.stores.postgres.serving import Serving
@@ -43,12 +46,13 @@ from hookfuse.stores.postgres.serving import Serving
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(Serving, Leading):
+class PostgresStore(Serving, Notices, Leading):
     """A delivery store in the schema `hookfuse` of the database at `url`. It belongs to the event loop that opens it.
 
     `pool_size` is how many connections there may be for each of accepting, delivering and looking. `pooled` says that
     `url` leads to a pooler of transactions; name the server itself in `listen_url` to be woken by it, else the store
-    looks for work once a second. No call takes longer than `deadline` seconds.
+    looks for work once a second. No call takes longer than `deadline` seconds. `notices` says what people are told of,
+    where an application did not choose otherwise.
     """
 
     def __init__(
@@ -59,9 +63,11 @@ class PostgresStore(Serving, Leading):
         pooled: bool = False,
         listen_url: str | None = None,
         deadline: float = 5.0,
+        notices: NoticeRules | None = None,
     ) -> None:
         self._url = url
         self._pooled = pooled
+        self._rules = notices or NoticeRules()
         bounds.whole("pool_size", pool_size, 1, 1000)
         self._deadline = bounds.seconds("deadline", deadline, 0.1, 60)
         self._connections = Connections(url, size=pool_size, pooled=pooled, deadline=self._deadline)
@@ -102,16 +108,26 @@ class PostgresStore(Serving, Leading):
     async def endpoints(self, ids: Sequence[str]) -> Sequence[Endpoint]:
         return await self._connections.alone(Duty.DESK, lambda db: directory.endpoints_of(db, ids))
 
-    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
-        found = await self._connections.together(Duty.DESK, lambda db: directory.change_endpoint(db, id_, changes))
+    async def change_endpoint(
+        self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Endpoint | None:
+        found = await self._connections.together(
+            Duty.DESK, lambda db: directory.change_endpoint(db, id_, changes, version)
+        )
         self._bell.ring()
         return found
 
-    async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
-        return await self._connections.together(Duty.DESK, lambda db: directory.stop_endpoint(db, id_, stop, reason))
+    async def stop_endpoint(
+        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+    ) -> Endpoint | None:
+        return await self._connections.together(
+            Duty.DESK, lambda db: outbox.stop_endpoint(db, id_, stop, reason, because, self._rules)
+        )
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:
-        found = await self._connections.together(Duty.DESK, lambda db: directory.start_endpoint(db, id_, stop))
+        found = await self._connections.together(
+            Duty.DESK, lambda db: outbox.start_endpoint(db, id_, stop, self._rules)
+        )
         self._bell.ring()
         return found
 
@@ -129,7 +145,7 @@ class PostgresStore(Serving, Leading):
         )
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
-        stale = await self._connections.together(Duty.DELIVER, lambda db: settle.settle(db, settlements))
+        stale = await self._connections.together(Duty.DELIVER, lambda db: outbox.settle(db, settlements, self._rules))
         self._bell.ring_here()
         return stale
 
@@ -142,7 +158,9 @@ class PostgresStore(Serving, Leading):
         self._bell.ring()
 
     async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
-        rescued = await self._connections.together(Duty.DELIVER, lambda db: settle.rescue(db, deaths, limit, tenure))
+        rescued = await self._connections.together(
+            Duty.DELIVER, lambda db: outbox.rescue(db, deaths, limit, tenure, self._rules)
+        )
         if rescued.returned:
             self._bell.ring()
         return rescued

@@ -91,9 +91,10 @@ class _Round:
         return len(rows)
 
     def _keep(self, rows: Sequence[Any], lanes: Mapping[str, Any]) -> None:
-        taken = Counter(row["endpoint_id"] for row in rows)
+        taken: Counter[str] = Counter()
         for row in rows:
             lane = lanes[row["endpoint_id"]]
+            taken[row["endpoint_id"]] += 1
             made = _claim(row, lane, self.token, lane["in_flight"] + taken[row["endpoint_id"]])
             (self._expunged if row["payload"] is None else self._taken).append(made)
             self._failing_room -= lane["failing"]

@@ -29,6 +29,21 @@ _SHED_AFTER = 0.2
 """The part of the deadline that accepting waits for a connection: better an early refusal than a queue."""
 
 
+_LOOKING = {"plan_cache_mode": "force_custom_plan"}
+"""What people look for varies."""
+
+_WORKING = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "enable_material": "off",
+}
+"""What workers do is always the same: from a few rows by an index to a few others. A plan that was made while a table
+was nearly empty would go through all of it, and be kept while it grows."""
+
+
 class Duty(StrEnum):
     """What a connection is for."""
 
@@ -164,8 +179,7 @@ class Connections:
             "lock_timeout": str(milliseconds * 6 // 10),
             "idle_in_transaction_session_timeout": str(milliseconds * 2),
             "jit": "off",
-            # What people look for varies; what workers do is always the same, and planning it would take longer.
-            "plan_cache_mode": "force_custom_plan" if duty is Duty.DESK else "force_generic_plan",
+            **(_LOOKING if duty is Duty.DESK else _WORKING),
         }
 
 

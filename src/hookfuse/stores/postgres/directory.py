@@ -77,7 +77,9 @@ async def endpoints_of(db: Connection, ids: Sequence[str]) -> list[Endpoint]:
     return [read_endpoint(row) for row in await db.fetch(SQL["endpoints"], list(ids))]
 
 
-async def change_endpoint(db: Connection, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
+async def change_endpoint(db: Connection, id_: str, changes: Mapping[str, Any], version: int | None) -> Endpoint | None:
+    if version is not None and await db.fetchval(SQL["hold_endpoint"], id_) != version:
+        return None
     await _write(db, "change_endpoint", changes.get("uid"), id_, _changes(Endpoint, changes))
     await db.execute(SQL["lanes_follow"], [id_])
     if "fifo" in changes:

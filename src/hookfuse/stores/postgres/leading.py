@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hookfuse.core.duty import Duty, Tenure
+from hookfuse.core.standing import Memory, Standing
 from hookfuse.core.tally import Guarded, Seen
-from hookfuse.stores.postgres import duties, tallies
+from hookfuse.stores.postgres import duties, standings, tallies
 from hookfuse.stores.postgres.connections import Job
 
 T = TypeVar("T")
@@ -34,8 +35,28 @@ class Leading:
     async def guarded(self, endpoint_ids: Sequence[str]) -> Sequence[Guarded]:
         return await self._alone(lambda db: tallies.guarded(db, endpoint_ids))
 
+    async def guarded_by(self, key: str) -> Sequence[Guarded]:
+        return await self._alone(lambda db: tallies.guarded_by(db, key))
+
+    async def stored_policies(self) -> Sequence[Mapping[str, Any]]:
+        return await self._alone(tallies.stored_policies)
+
     async def prune_tallies(self, older_than_ms: int, *, tenure: Tenure | None = None) -> int:
         return await self._together(lambda db: tallies.prune(db, older_than_ms, tenure))
+
+    async def standings(self) -> Sequence[Standing]:
+        return await self._alone(standings.read)
+
+    async def keep_standings(
+        self, kept: Sequence[Standing], gone: Sequence[Standing] = (), *, tenure: Tenure | None = None
+    ) -> None:
+        await self._together(lambda db: standings.keep(db, kept, gone, tenure))
+
+    async def breaker_memory(self) -> Memory:
+        return await self._alone(standings.memory)
+
+    async def keep_breaker_memory(self, memory: Memory, *, tenure: Tenure | None = None) -> None:
+        await self._together(lambda db: standings.keep_memory(db, memory, tenure))
 
     async def _alone(self, job: Job[T]) -> T:
         raise NotImplementedError

@@ -25,7 +25,7 @@ async def by_id(db: Connection, name: str, span: Span, *values: Any) -> list[Any
     return await db.fetch(_statement(name, span), span.after.id, span.before.id, span.limit, *values)
 
 
-async def _by_time(db: Connection, name: str, span: Span, *values: Any) -> list[Any]:
+async def by_time(db: Connection, name: str, span: Span, *values: Any) -> list[Any]:
     bounds = (span.after.at_ms, span.after.id, span.before.at_ms, span.before.id)
     return await db.fetch(_statement(name, span), *bounds, span.limit, *values)
 
@@ -49,11 +49,11 @@ async def endpoints(db: Connection, app_id: str, span: Span) -> list[Endpoint]:
 
 async def messages(db: Connection, chosen: MessageFilter, span: Span) -> list[Message]:
     values = (chosen.app_id, _list(chosen.event_types), chosen.channel)
-    return [_message(row) for row in await _by_time(db, "messages_page", span, *values)]
+    return [_message(row) for row in await by_time(db, "messages_page", span, *values)]
 
 
 async def missing(db: Connection, app_id: str, endpoint_id: str, span: Span) -> list[Message]:
-    return [_message(row) for row in await _by_time(db, "missing_page", span, app_id, endpoint_id)]
+    return [_message(row) for row in await by_time(db, "missing_page", span, app_id, endpoint_id)]
 
 
 async def messages_by_id(db: Connection, ids: Sequence[str]) -> list[Message]:
@@ -74,9 +74,9 @@ async def attempts(db: Connection, chosen: AttemptFilter, span: Span) -> list[At
         chosen.channel,
     )
     if chosen.message_id is None:
-        found = await _by_time(db, "attempts_of_endpoint_page", span, *values)
+        found = await by_time(db, "attempts_of_endpoint_page", span, *values)
     else:
-        found = await _by_time(db, "attempts_of_message_page", span, *values, chosen.message_id)
+        found = await by_time(db, "attempts_of_message_page", span, *values, chosen.message_id)
     return [Attempt(**row) for row in found]
 
 
@@ -84,7 +84,7 @@ async def attempted(
     db: Connection, chosen: AttemptFilter, state: DeliveryState | None, span: Span
 ) -> list[tuple[Attempt, Delivery]]:
     values = (chosen.app_id, chosen.endpoint_id, state, _list(chosen.event_types), chosen.channel)
-    found = await _by_time(db, "attempted_page", span, *values)
+    found = await by_time(db, "attempted_page", span, *values)
     return [(Attempt(**{name: row[name] for name in _ATTEMPT}), _delivery(row)) for row in found]
 
 

@@ -178,16 +178,16 @@ WITH picked AS MATERIALIZED (
     WITH ORDINALITY AS p (endpoint_id, room, failing, rate_limit, rate_us, turn)
 ),
 heads AS MATERIALIZED (
-    SELECT p.turn, p.failing, h.ctid, h.due_ms, h.nth, h.nth <= p.room AND h.due_ms <= $9 AS due
+    SELECT p.*, h.ctid, h.due_ms, h.nth, coalesce(h.nth <= p.room AND h.due_ms <= $9, false) AS due
     FROM picked AS p
-    CROSS JOIN LATERAL (
+    LEFT JOIN LATERAL (
         SELECT first.ctid, first.due_ms, row_number() OVER (ORDER BY first.place, first.message_id) AS nth
         FROM (
             SELECT d.ctid, d.message_id, d.due_ms, d.place FROM hookfuse.deliveries AS d
             WHERE d.endpoint_id = p.endpoint_id AND d.queue = $6
             ORDER BY d.place, d.message_id LIMIT p.room + 1
         ) AS first
-    ) AS h
+    ) AS h ON true
 ),
 counted AS (
     SELECT *, count(*) FILTER (WHERE due) OVER so_far AS number,
@@ -199,26 +199,27 @@ cut AS MATERIALIZED (
     SELECT *, due AND number <= $7 AND (NOT failing OR failing_number <= $8) AS taken FROM counted
 ),
 claimed AS (
-    -- By its place in the table: whoever writes a delivery holds its lane, so it is still there.
+    -- By its place in the table: whoever writes a delivery holds its lane, so it is still there. No index is of use to
+    -- IS NOT DISTINCT, so the planner cannot think of another way.
     UPDATE hookfuse.deliveries AS d
     SET state = 'sending', queue = 2, place = $9 + $10, due_ms = NULL, token = $11
     FROM cut AS c
-    WHERE c.taken AND d.ctid = c.ctid AND d.queue = $6
+    WHERE c.taken AND d.ctid = c.ctid AND d.queue IS NOT DISTINCT FROM $6
     RETURNING d.message_id, d.endpoint_id, d.attempts, d.spent, d.deaths, d.created_ms, c.turn, c.nth
 ),
 served AS (
-    SELECT turn, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
+    SELECT endpoint_id, rate_limit, rate_us, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
            (array_agg(due_ms ORDER BY nth) FILTER (WHERE NOT taken))[1] AS rest_ms
-    FROM cut GROUP BY turn
+    FROM cut GROUP BY turn, endpoint_id, rate_limit, rate_us
 ),
 rated AS (
-    SELECT p.endpoint_id, coalesce(s.taken, 0) AS taken, s.rest_ms,
-           CASE WHEN s.taken > 0 AND p.rate_limit IS NOT NULL
-                THEN greatest(p.rate_us, $9 * 1000 - 100000) + s.taken * 1000000 / p.rate_limit
-                ELSE p.rate_us END AS rate_us
-    FROM picked AS p LEFT JOIN served AS s ON s.turn = p.turn
+    SELECT endpoint_id, taken, rest_ms,
+           CASE WHEN taken > 0 AND rate_limit IS NOT NULL
+                THEN greatest(rate_us, $9 * 1000 - 100000) + taken * 1000000 / rate_limit
+                ELSE rate_us END AS rate_us
+    FROM served
     -- A lane that was due and got nothing, because there were no slots left, keeps its turn.
-    WHERE s.taken > 0 OR s.due IS NOT TRUE
+    WHERE taken > 0 OR NOT due
 ),
 moved AS (
     UPDATE hookfuse.lanes AS l
@@ -378,12 +379,12 @@ UPDATE hookfuse.applications SET uid = NULL, deleted_ms = hookfuse.now_ms() WHER
 -- name: add_endpoint
 INSERT INTO hookfuse.endpoints (
     id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
-    breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
-    updated_ms
+    breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, offer, version,
+    created_ms, updated_ms
 )
 SELECT e.id, e.app_id, e.url, e.uid, e.description, e.metadata, e.event_types, e.channels, e.headers, e.secret,
        e.policy, e.retry, e.response, e.breaker_key, e.cap, e.rate_limit, e.timeout_ms, e.fifo, e.stop, e.disabled_ms,
-       e.disabled_reason, e.flag, e.version, t.now, t.now
+       e.disabled_reason, e.flag, e.offer, e.version, t.now, t.now
 FROM jsonb_populate_record(NULL::hookfuse.endpoints, $1::jsonb) AS e, (SELECT hookfuse.now_ms() AS now) AS t;
 
 -- name: add_lane
@@ -392,28 +393,31 @@ SELECT id, app_id, stop, fifo, CASE WHEN fifo THEN 1 ELSE cap END, rate_limit FR
 
 -- name: endpoint
 SELECT id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
-       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
-       updated_ms
+       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, offer, version,
+       created_ms, updated_ms
 FROM hookfuse.endpoints
 WHERE app_id = $1 AND (id = $2 OR uid = $2) AND stop & 8 = 0;
 
 -- name: endpoints
 SELECT id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
-       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
-       updated_ms
+       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, offer, version,
+       created_ms, updated_ms
 FROM hookfuse.endpoints
 WHERE id = ANY ($1::text[]);
 
 -- name: endpoints_of_application
 SELECT id FROM hookfuse.endpoints WHERE app_id = $1 AND stop & 8 = 0 ORDER BY id;
 
+-- name: hold_endpoint
+SELECT version FROM hookfuse.endpoints WHERE id = $1 FOR UPDATE;
+
 -- name: change_endpoint
 UPDATE hookfuse.endpoints AS e
 SET (url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response, breaker_key, cap,
-     rate_limit, timeout_ms, fifo, flag, version, updated_ms) = (
+     rate_limit, timeout_ms, fifo, flag, offer, version, updated_ms) = (
     SELECT c.url, c.uid, c.description, c.metadata, c.event_types, c.channels, c.headers, c.secret, c.policy, c.retry,
-           c.response, c.breaker_key, c.cap, c.rate_limit, c.timeout_ms, c.fifo, c.flag, e.version + 1,
-           hookfuse.now_ms()
+           c.response, c.breaker_key, c.cap, c.rate_limit, c.timeout_ms, c.fifo, c.flag, c.offer,
+           e.version + 1, hookfuse.now_ms()
     FROM jsonb_populate_record(e, $2::jsonb) AS c
 )
 WHERE e.id = $1;
@@ -429,7 +433,8 @@ WHERE id = ANY ($1::text[]) AND stop & $2::integer = 0;
 UPDATE hookfuse.endpoints
 SET stop = stop & ~$2::integer, version = version + 1, updated_ms = (SELECT hookfuse.now_ms()),
     disabled_ms = CASE WHEN $2 & 1 <> 0 THEN NULL ELSE disabled_ms END,
-    disabled_reason = CASE WHEN $2 & 1 <> 0 THEN '' ELSE disabled_reason END
+    disabled_reason = CASE WHEN $2 & 1 <> 0 THEN '' ELSE disabled_reason END,
+    offer = CASE WHEN $2 & 1 <> 0 THEN '' ELSE offer END
 WHERE id = ANY ($1::text[]) AND stop & $2 <> 0;
 
 -- name: lanes_follow

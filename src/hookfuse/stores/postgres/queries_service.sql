@@ -101,6 +101,12 @@ DELETE FROM hookfuse.event_types WHERE name = $1 RETURNING true;
 INSERT INTO hookfuse.api_keys (id, role, name, hash, app_id, created_ms)
 VALUES ($1, $2, $3, $4, $5, hookfuse.now_ms()) RETURNING created_ms;
 
+-- name: hold_keys
+LOCK TABLE hookfuse.api_keys IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: has_keys
+SELECT EXISTS (SELECT 1 FROM hookfuse.api_keys);
+
 -- name: key_by_hash
 SELECT id, role, name, hash, app_id, created_ms, revoked_ms, used_ms FROM hookfuse.api_keys WHERE hash = $1;
 

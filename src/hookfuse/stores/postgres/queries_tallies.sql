@@ -36,5 +36,16 @@ FROM unnest($1::text[]) AS i (id)
 JOIN hookfuse.endpoints AS e ON e.id = i.id JOIN hookfuse.applications AS a ON a.id = e.app_id
 WHERE e.stop & 8 = 0;
 
+-- name: guarded_by
+SELECT e.id, e.version, e.app_id || '/' || coalesce(e.breaker_key, e.id) AS key,
+       coalesce(e.policy, a.policy)::text AS policy
+FROM hookfuse.endpoints AS e JOIN hookfuse.applications AS a ON a.id = e.app_id
+WHERE e.app_id = $1 AND e.stop & 8 = 0 AND coalesce(e.breaker_key, e.id) = $2;
+
+-- name: stored_policies
+SELECT policy::text FROM hookfuse.endpoints WHERE policy IS NOT NULL AND stop & 8 = 0
+UNION SELECT policy::text FROM hookfuse.applications WHERE policy IS NOT NULL AND deleted_ms IS NULL
+UNION SELECT value::text FROM hookfuse.presets WHERE name = 'policy' AND value IS NOT NULL;
+
 -- name: prune_tallies
 DELETE FROM hookfuse.tallies WHERE slot_ms < (SELECT hookfuse.now_ms()) - $1;

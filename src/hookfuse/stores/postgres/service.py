@@ -77,6 +77,14 @@ async def add_key(db: Connection, key: ApiKey) -> ApiKey:
     return replace(key, created_ms=created_ms)
 
 
+async def add_first_key(db: Connection, key: ApiKey) -> bool:
+    await db.execute(SQL["hold_keys"])
+    if await db.fetchval(SQL["has_keys"]):
+        return False
+    await add_key(db, key)
+    return True
+
+
 async def key_by(db: Connection, statement: str, value: str | bytes) -> ApiKey | None:
     row = await db.fetchrow(SQL[statement], value)
     return None if row is None else _key(row)

@@ -98,6 +98,9 @@ class Serving:
     async def add_key(self, key: ApiKey) -> ApiKey:
         return await self._alone(lambda db: service.add_key(db, key))
 
+    async def add_first_key(self, key: ApiKey) -> bool:
+        return await self._together(lambda db: service.add_first_key(db, key))
+
     async def key_by_hash(self, digest: bytes) -> ApiKey | None:
         return await self._alone(lambda db: service.key_by(db, "key_by_hash", digest))
 

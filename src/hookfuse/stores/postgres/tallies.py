@@ -32,8 +32,17 @@ async def seen_of(db: Connection, backs: Mapping[str, int]) -> list[Seen]:
 
 
 async def guarded(db: Connection, endpoint_ids: Sequence[str]) -> list[Guarded]:
-    rows = await db.fetch(SQL["guarded"], list(endpoint_ids))
-    return [Guarded(id_, version, key, None if text is None else json.loads(text)) for id_, version, key, text in rows]
+    return [_guarded(row) for row in await db.fetch(SQL["guarded"], list(endpoint_ids))]
+
+
+async def guarded_by(db: Connection, key: str) -> list[Guarded]:
+    app_id, _, name = key.partition("/")
+    return [_guarded(row) for row in await db.fetch(SQL["guarded_by"], app_id, name)]
+
+
+async def stored_policies(db: Connection) -> list[Mapping[str, Any]]:
+    rows = await db.fetch(SQL["stored_policies"])
+    return [found for (text,) in rows if (found := json.loads(text)) is not None]
 
 
 async def prune(db: Connection, older_than_ms: int, tenure: Tenure | None) -> int:
@@ -46,3 +55,8 @@ async def prune(db: Connection, older_than_ms: int, tenure: Tenure | None) -> in
 def _seen(row: Any) -> Seen:
     endpoint_id, version, ok, failed, slow, latency_ms = row
     return Seen(endpoint_id, version, Counts(ok, failed, slow, ok + failed, latency_ms))
+
+
+def _guarded(row: Any) -> Guarded:
+    id_, version, key, text = row
+    return Guarded(id_, version, key, None if text is None else json.loads(text))

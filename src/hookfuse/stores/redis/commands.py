@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import milliseconds
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
+from hookfuse.core.sample import Sample
 from hookfuse.core.state import Order
 from hookfuse.core.window import Counts
 from hookfuse.stores.redis.keys import Keys
@@ -18,6 +20,9 @@ from hookfuse.stores.redis.wire import Arg, PolicyTexts, report_args
 
 _KEYS_PER_PAGE = 200
 """A script holds up its server for as long as it runs."""
+
+
+_compact = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
 class Command(NamedTuple):
@@ -45,7 +50,7 @@ class Commands:
         self._policies = PolicyTexts()
 
     def admit(self, key: str, policy: Policy) -> Command:
-        token = uuid.uuid4().hex
+        token = os.urandom(16).hex()
         return Command("admit", key, (self._policies.of(policy), token))
 
     def record(
@@ -68,6 +73,26 @@ class Commands:
 
     def evaluate(self, key: str, policy: Policy, tally: Counts | None) -> Command:
         return Command("evaluate", key, (self._policies.of(policy), random.random(), *(tally or ())))
+
+    def judgements(self, samples: Iterable[Sample], fence: int, floor: int) -> Iterator[Call]:
+        """The calls that judge samples: one at least for each shard, so that all of them know the fence."""
+        by_shard: dict[int, list[Sample]] = {shard: [] for shard in range(self.keys.shards)}
+        for sample in samples:
+            by_shard[self.keys.shard(sample.key)].append(sample)
+        for shard, group in by_shard.items():
+            for at in range(0, max(len(group), 1), _KEYS_PER_PAGE):
+                yield self._judgement(shard, group[at : at + _KEYS_PER_PAGE], fence, floor)
+
+    def _judgement(self, shard: int, samples: Sequence[Sample], fence: int, floor: int) -> Call:
+        keys = [*self.keys.head(shard), self.keys.fence(shard)]
+        args: list[Arg] = [fence, floor]
+        commands = []
+        for key, policy, tally, generation in samples:
+            keys.append(self.keys.breaker(shard, key))
+            told = (self._policies.of(policy), random.random(), generation, *tally)
+            args += (len(keys), *told)
+            commands.append(Command("judge", key, told))
+        return Call("judge", keys, args, commands)
 
     def alone(self, command: Command) -> Call:
         """A command as a call of its own."""
@@ -106,9 +131,15 @@ class Commands:
             by_shard.setdefault(self.keys.shard(command.key), []).append(command)
         for shard, group in by_shard.items():
             places: dict[str, int] = {}
-            args: list[Any] = []
-            for command in group:
-                place = places.setdefault(command.key, len(places) + 4)
-                args += (command.verb, place, *command.args)
+            policies: dict[Arg, int] = {}
+            words: list[Arg] = []
+            for verb, key, args in group:
+                words += (verb, places.setdefault(key, len(places) + 4))
+                if verb == "release":
+                    words += args
+                else:
+                    words.append(policies.setdefault(args[0], len(policies) + 2))
+                    words += args[1:]
             keys = [*self.keys.head(shard), *(self.keys.breaker(shard, key) for key in places)]
-            yield Call("batch", keys, args, group)
+            # As one argument: the driver takes longer to pack each one than the script to read it.
+            yield Call("batch", keys, [_compact(words), *policies], group)

@@ -4,6 +4,7 @@
     hookfuse:v1:{7}:seq         the newest generation of the shard
     hookfuse:v1:{7}:index       its breakers that are not plainly closed: key -> what a mirror needs to know
     hookfuse:v1:{7}:stream      its transitions, bounded
+    hookfuse:v1:{7}:fence       the highest fence of those who sampled it
     hookfuse:v1:{7}:bell        not a key: the channel that rings when the stream grows, on a cluster
     hookfuse:v1:meta            how many shards there are, and which life of the data this is
 
@@ -40,6 +41,9 @@ class Keys:
 
     def index(self, shard: int) -> str:
         return f"{self._bases[shard]}index"
+
+    def fence(self, shard: int) -> str:
+        return f"{self._bases[shard]}fence"
 
     def bell(self, shard: int) -> str:
         return f"{self._bases[shard]}bell"

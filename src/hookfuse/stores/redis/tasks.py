@@ -18,6 +18,7 @@ from hookfuse.stores.redis.commands import Command
 from hookfuse.stores.redis.connect import unreadable
 from hookfuse.stores.redis.flights import FLUSH_SECONDS, AsyncFlights, next_pause
 from hookfuse.stores.redis.link import open_async_link
+from hookfuse.stores.redis.sampling import TaskSampling
 from hookfuse.stores.redis.tail import RETRY_SECONDS, LostData, check_meta
 from hookfuse.stores.redis.target import Settings
 from hookfuse.stores.redis.verbs import Verb, Verbs
@@ -30,7 +31,7 @@ _log = logging.getLogger("hookfuse")
 _BATCHED = frozenset({"admit", "record", "release", "oks"})
 
 
-class TaskSession:
+class TaskSession(TaskSampling):
     """Breakers in Redis, for asyncio. It belongs to the event loop that first uses it."""
 
     def __init__(self, settings: Settings, *, strict: bool) -> None:
@@ -81,13 +82,20 @@ class TaskSession:
             return
         self._buffer(key, policy, generation, (self.timer() - started) * 1000)
 
+    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
+        if self._verbs.strict or self._verbs.mirror.healthy(key) is None:
+            return False
+        self._buffer(key, policy, generation, seconds * 1000)
+        return True
+
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         unsubscribe = self._verbs.announcer.subscribe(observer)
         self._follow_soon()
         return unsubscribe
 
     async def admit(self, key: str, policy: Policy) -> Admission:
-        await self._start()
+        if self._following is None or not self._checked:
+            await self._start()
         return await self._drive(self._verbs.admit(key, policy))
 
     async def record(
@@ -212,17 +220,21 @@ class TaskSession:
 
     async def _send(self, commands: Sequence[Command]) -> list[Reply]:
         """Put commands to those of the same tick; force and evaluate go alone."""
+        if len(commands) == 1 and commands[0].verb in _BATCHED:
+            return [await self._put(commands[0])]
         if any(command.verb not in _BATCHED for command in commands):
             made = self._verbs.commands
             return [read_reply(each.key, await self._link.run(made.alone(each))) for each in commands]
-        loop = asyncio.get_running_loop()
+        return await asyncio.gather(*[self._put(command) for command in commands])
+
+    def _put(self, command: Command) -> asyncio.Future[Reply]:
         if not self._asking:
             # Begins with the next turn of the loop, so whatever this one asks goes along.
             self._asking = True
             self._spawn(self._ask_all())
-        futures: list[asyncio.Future[Reply]] = [loop.create_future() for _ in commands]
-        self._asked += zip(commands, futures, strict=True)
-        return await asyncio.gather(*futures) if len(futures) > 1 else [await futures[0]]
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._asked.append((command, future))
+        return future
 
     async def _ask_all(self) -> None:
         """One journey at a time; what is asked meanwhile goes with the next."""

@@ -81,6 +81,14 @@ class ThreadSession:
         if not self._wake.is_set():
             self._wake.set()
 
+    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
+        if self._verbs.strict or self._verbs.mirror.healthy(key) is None:
+            return False
+        with self._lock:
+            self._verbs.outbox.add(key, policy, generation, seconds * 1000)
+        self._wake.set()
+        return True
+
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         unsubscribe = self._verbs.announcer.subscribe(observer)
         self._start()

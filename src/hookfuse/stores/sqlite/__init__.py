@@ -31,16 +31,19 @@ from hookfuse.core.delivery import (
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.notice import NoticeRules
+from hookfuse.core.state import Transition
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
 from hookfuse.stores.kept import Kept, Row
 from hookfuse.stores.sql import migrations
-from hookfuse.stores.sqlite import breakers, desk, directory, duties, settle, upkeep
+from hookfuse.stores.sqlite import breakers, desk, directory, duties, notices, outbox, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer
 from hookfuse.stores.sqlite.leading import Leading
+from hookfuse.stores.sqlite.notices import Notices
 from hookfuse.stores.sqlite.serving import Serving
 
 __all__ = ["SqliteStore"]
@@ -55,11 +58,17 @@ class _MachineClock:
         return time.time()
 
 
-class SqliteStore(Serving, Leading):
-    """A delivery store in the file `path`. It belongs to the event loop that opens it."""
+class SqliteStore(Serving, Notices, Leading):
+    """A delivery store in the file `path`. It belongs to the event loop that opens it.
 
-    def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
+    `notices` says what people are told of, where an application did not choose otherwise.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, clock: Clock | None = None, notices: NoticeRules | None = None
+    ) -> None:
         self._path = Path(path)
+        self._rules = notices or NoticeRules()
         self._clock = clock or _MachineClock()
         self._routes = Routes()
         self._writer = Writer(self._connect_writer, undone=self._routes.forget)
@@ -74,6 +83,7 @@ class SqliteStore(Serving, Leading):
             await self._reader.open()
             # The lock is ours, so whoever held leases is gone: what it had in hand need not wait for their end.
             await self._writer.run(settle.end_leases)
+            await self._writer.run(notices.end_leases)
             await self._writer.run(duties.end_all)
         except BaseException:
             await self.close()
@@ -110,14 +120,20 @@ class SqliteStore(Serving, Leading):
     async def endpoints(self, ids: Sequence[str]) -> Sequence[Endpoint]:
         return await self._read(lambda db: directory.endpoints_of(db, list(ids)))
 
-    async def change_endpoint(self, id_: str, changes: Mapping[str, Any]) -> Endpoint | None:
-        return await self._direct(lambda db, now: directory.change_endpoint(db, id_, changes, now), rings=True)
+    async def change_endpoint(
+        self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
+    ) -> Endpoint | None:
+        return await self._direct(lambda db, now: directory.change_endpoint(db, id_, changes, version, now), rings=True)
 
-    async def stop_endpoint(self, id_: str, stop: Stop, reason: str = "") -> Endpoint | None:
-        return await self._direct(lambda db, now: directory.stop_endpoint(db, id_, stop, reason, now))
+    async def stop_endpoint(
+        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+    ) -> Endpoint | None:
+        return await self._direct(
+            lambda db, now: outbox.stop_endpoint(db, id_, stop, reason, because, self._rules, now)
+        )
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:
-        return await self._direct(lambda db, now: directory.start_endpoint(db, id_, stop, now), rings=True)
+        return await self._direct(lambda db, now: outbox.start_endpoint(db, id_, stop, self._rules, now), rings=True)
 
     async def delete_endpoint(self, id_: str) -> bool:
         return await self._direct(lambda db, now: directory.delete_endpoint(db, id_, now))
@@ -129,7 +145,7 @@ class SqliteStore(Serving, Leading):
         return await self._write(lambda db, now: claim(db, limit, lease_ms, failing_limit, now))
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
-        return await self._write(lambda db, now: settle.settle(db, settlements, now), rings=True)
+        return await self._write(lambda db, now: outbox.settle(db, settlements, self._rules, now), rings=True)
 
     async def defer(self, deferrals: Sequence[Deferral]) -> None:
         await self._write(lambda db, now: settle.defer(db, deferrals, now), rings=True)
@@ -138,7 +154,7 @@ class SqliteStore(Serving, Leading):
         await self._write(lambda db, now: settle.unblock(db, endpoint_ids), rings=True)
 
     async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
-        return await self._write(lambda db, now: settle.rescue(db, deaths, limit, tenure, now), rings=True)
+        return await self._write(lambda db, now: outbox.rescue(db, deaths, limit, tenure, self._rules, now), rings=True)
 
     async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
         return await self._write(lambda db, now: desk.prune(db, older_than_ms, limit, tenure, now))
@@ -178,8 +194,12 @@ class SqliteStore(Serving, Leading):
     async def kept_breakers(self) -> Kept:
         return await self._read(breakers.read)
 
-    async def keep_breakers(self, rows: Sequence[Row], last: int) -> None:
-        await self._write(lambda db, now: breakers.write(db, rows, last))
+    async def keep_breakers(self, rows: Sequence[Row], last: int, made: Sequence[Transition]) -> None:
+        def keeping(db: apsw.Connection, now: int) -> None:
+            breakers.write(db, rows, last)
+            outbox.keep(db, made, self._rules, now)
+
+        await self._write(keeping)
 
     async def forget_breakers(self) -> None:
         await self._write(breakers.forget)

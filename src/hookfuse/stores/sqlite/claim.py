@@ -77,7 +77,7 @@ class _Claiming:
         heads: list[Any] = self._db.execute(_HEADS, (lane.endpoint_id, queue, room + 1)).fetchall()
         due = list(takewhile(lambda head: head[1] <= now, heads[:room]))
         in_flight = lane.in_flight + len(due)
-        for message_id, _, attempts, spent, deaths, created_ms, event_type, payload in due:
+        for place, (message_id, _, attempts, spent, deaths, created_ms, event_type, payload) in enumerate(due, 1):
             self.taken.append(
                 Claim(
                     message_id,
@@ -91,7 +91,7 @@ class _Claiming:
                     attempts,
                     spent,
                     deaths,
-                    in_flight,
+                    lane.in_flight + place,
                     failing,
                 )
             )

@@ -90,7 +90,11 @@ def endpoints_of(db: apsw.Connection, ids: list[str]) -> list[Endpoint]:
     return [found for row in rows if (found := _read(Endpoint, _ENDPOINT, row)) is not None]
 
 
-def change_endpoint(db: apsw.Connection, id_: str, changes: Mapping[str, Any], now: int) -> Endpoint | None:
+def change_endpoint(
+    db: apsw.Connection, id_: str, changes: Mapping[str, Any], version: int | None, now: int
+) -> Endpoint | None:
+    if version is not None and db.execute(SQL["endpoint_version"], (id_,)).get != version:
+        return None
     if not _update(db, "endpoints", Endpoint, id_, changes, now):
         return None
     db.execute("UPDATE endpoints SET version = version + 1 WHERE id = ?", (id_,))

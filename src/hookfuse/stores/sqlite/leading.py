@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
 from hookfuse.core.duty import Duty, Tenure
+from hookfuse.core.standing import Memory, Standing
 from hookfuse.core.tally import Guarded, Seen
-from hookfuse.stores.sqlite import duties, tallies
+from hookfuse.stores.sqlite import duties, standings, tallies
 
 T = TypeVar("T")
 
@@ -35,8 +36,28 @@ class Leading:
     async def guarded(self, endpoint_ids: Sequence[str]) -> Sequence[Guarded]:
         return await self._read(lambda db: tallies.guarded(db, endpoint_ids))
 
+    async def guarded_by(self, key: str) -> Sequence[Guarded]:
+        return await self._read(lambda db: tallies.guarded_by(db, key))
+
+    async def stored_policies(self) -> Sequence[Mapping[str, Any]]:
+        return await self._read(tallies.stored_policies)
+
     async def prune_tallies(self, older_than_ms: int, *, tenure: Tenure | None = None) -> int:
         return await self._write(lambda db, now: tallies.prune(db, older_than_ms, tenure, now))
+
+    async def standings(self) -> Sequence[Standing]:
+        return await self._read(standings.read)
+
+    async def keep_standings(
+        self, kept: Sequence[Standing], gone: Sequence[Standing] = (), *, tenure: Tenure | None = None
+    ) -> None:
+        await self._write(lambda db, now: standings.keep(db, kept, gone, tenure))
+
+    async def breaker_memory(self) -> Memory:
+        return await self._read(standings.memory)
+
+    async def keep_breaker_memory(self, memory: Memory, *, tenure: Tenure | None = None) -> None:
+        await self._write(lambda db, now: standings.keep_memory(db, memory, tenure))
 
     async def _read(self, job: Callable[[apsw.Connection], T]) -> T:
         raise NotImplementedError

@@ -68,8 +68,7 @@ SELECT min(late_at) FROM lanes WHERE stop = 0 AND in_flight < width AND late_ms 
 UPDATE deliveries
 SET state = ?, queue = NULL, place = NULL, due_ms = NULL, token = NULL, ended_ms = ?, reason = ?,
     attempts = attempts + ?, spent = spent + ?
-WHERE message_id = ? AND endpoint_id = ? AND token = ? AND queue = 2
-RETURNING message_id, endpoint_id;
+WHERE message_id = ? AND endpoint_id = ? AND token = ? AND queue = 2;
 
 -- name: settle_pending
 -- ?1 reason, ?2 made, ?3 spent, ?4 due, ?5 now, ?6 message, ?7 endpoint, ?8 token
@@ -148,6 +147,9 @@ DELETE FROM messages WHERE id = ?;
 -- name: prune_keys
 DELETE FROM idempotency_keys WHERE created_ms < ?;
 
+-- name: endpoint_version
+SELECT version FROM endpoints WHERE id = ?;
+
 -- name: stop_endpoints
 UPDATE endpoints
 SET stop = stop | :stop, version = version + 1, updated_ms = :now,
@@ -159,7 +161,8 @@ WHERE (id = :id OR app_id = :app) AND stop & :stop = 0;
 UPDATE endpoints
 SET stop = stop & ~:stop, version = version + 1, updated_ms = :now,
     disabled_ms = CASE WHEN :stop & 1 THEN NULL ELSE disabled_ms END,
-    disabled_reason = CASE WHEN :stop & 1 THEN '' ELSE disabled_reason END
+    disabled_reason = CASE WHEN :stop & 1 THEN '' ELSE disabled_reason END,
+    offer = CASE WHEN :stop & 1 THEN '' ELSE offer END
 WHERE (id = :id OR app_id = :app) AND stop & :stop <> 0;
 
 -- name: lanes_follow

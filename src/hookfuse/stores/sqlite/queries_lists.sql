@@ -8,8 +8,8 @@ ORDER BY id ASC LIMIT :limit;
 
 -- name: endpoints_page, both ways
 SELECT id, app_id, url, uid, description, metadata, event_types, channels, headers, secret, policy, retry, response,
-       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, version, created_ms,
-       updated_ms
+       breaker_key, cap, rate_limit, timeout_ms, fifo, stop, disabled_ms, disabled_reason, flag, offer, version,
+       created_ms, updated_ms
 FROM endpoints
 WHERE app_id = :app AND id > :after_id AND id < :before_id AND stop & 8 = 0
 ORDER BY id ASC LIMIT :limit;

@@ -8,7 +8,7 @@ WITH sick (id) AS (
     UNION
     SELECT id FROM endpoints INDEXED BY endpoints_marked WHERE stop <> 0 OR flag <> ''
     UNION
-    SELECT endpoint_id FROM lanes INDEXED BY lanes_failing WHERE failing <> 0
+    SELECT endpoint_id FROM lanes INDEXED BY lanes_failing WHERE failing
 )
 SELECT e.id, e.app_id, a.name, e.url, e.description, e.uid, e.breaker_key, e.stop, e.disabled_reason, e.flag, l.failing
 FROM sick CROSS JOIN endpoints AS e ON e.id = sick.id

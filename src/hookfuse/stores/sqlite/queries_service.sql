@@ -70,6 +70,9 @@ DELETE FROM event_types WHERE name = :name;
 -- name: add_key
 INSERT INTO api_keys (id, role, name, hash, app_id, created_ms) VALUES (:id, :role, :name, :hash, :app, :now);
 
+-- name: has_keys
+SELECT EXISTS (SELECT 1 FROM api_keys);
+
 -- name: key_by_hash
 SELECT id, role, name, hash, app_id, created_ms, revoked_ms, used_ms FROM api_keys WHERE hash = :hash;
 

@@ -26,5 +26,15 @@ SELECT e.id, e.version, e.app_id || '/' || coalesce(e.breaker_key, e.id), coales
 FROM json_each(?) AS i JOIN endpoints AS e ON e.id = i.value JOIN applications AS a ON a.id = e.app_id
 WHERE e.stop & 8 = 0;
 
+-- name: guarded_by
+SELECT e.id, e.version, e.app_id || '/' || coalesce(e.breaker_key, e.id), coalesce(e.policy, a.policy)
+FROM endpoints AS e JOIN applications AS a ON a.id = e.app_id
+WHERE e.app_id = :app AND e.stop & 8 = 0 AND coalesce(e.breaker_key, e.id) = :name;
+
+-- name: stored_policies
+SELECT policy FROM endpoints WHERE policy IS NOT NULL AND stop & 8 = 0
+UNION SELECT policy FROM applications WHERE policy IS NOT NULL AND deleted_ms IS NULL
+UNION SELECT value FROM presets WHERE name = 'policy' AND value IS NOT NULL;
+
 -- name: prune_tallies
 DELETE FROM tallies WHERE slot_ms < ?;

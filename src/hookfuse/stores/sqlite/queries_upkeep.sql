@@ -11,7 +11,7 @@ FROM deliveries AS d INDEXED BY deliveries_queue JOIN lanes AS l ON l.endpoint_i
 WHERE d.queue IN (0, 1);
 
 -- name: sealed_page
-SELECT id, secret, headers FROM endpoints WHERE id > ? ORDER BY id LIMIT ?;
+SELECT id, secret, headers FROM endpoints WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: reseal
 UPDATE endpoints SET secret = ?, headers = ? WHERE id = ? AND secret = ? AND headers = ?;

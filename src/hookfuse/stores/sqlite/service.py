@@ -90,6 +90,13 @@ def add_key(db: apsw.Connection, key: ApiKey, now: int) -> ApiKey:
     return replace(key, created_ms=now)
 
 
+def add_first_key(db: apsw.Connection, key: ApiKey, now: int) -> bool:
+    if db.execute(SQL["has_keys"]).get:
+        return False
+    add_key(db, key, now)
+    return True
+
+
 def key_by(db: apsw.Connection, statement: str, value: str | bytes) -> ApiKey | None:
     row = db.execute(SQL[statement], {"id": value, "hash": value}).fetchone()
     return None if row is None else rows.key(row)

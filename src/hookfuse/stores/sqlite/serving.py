@@ -95,6 +95,9 @@ class Serving:
     async def add_key(self, key: ApiKey) -> ApiKey:
         return await self._write(lambda db, now: service.add_key(db, key, now))
 
+    async def add_first_key(self, key: ApiKey) -> bool:
+        return await self._write(lambda db, now: service.add_first_key(db, key, now))
+
     async def key_by_hash(self, digest: bytes) -> ApiKey | None:
         return await self._read(lambda db: service.key_by(db, "key_by_hash", digest))
 

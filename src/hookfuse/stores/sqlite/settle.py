@@ -15,6 +15,7 @@ from hookfuse.stores.sqlite import tallies
 from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
+_ENDED = SQL["settle_ended"]
 _RING = {Queue.FRESH: SQL["ring_fresh"], Queue.LATE: SQL["ring_late"]}
 
 
@@ -24,7 +25,7 @@ class _Ends:
     def __init__(self, db: apsw.Connection, now: int) -> None:
         self._db = db
         self._now = now
-        self._ended: list[tuple[Any, ...]] = []
+        self._ended: list[tuple[Place, tuple[Any, ...]]] = []
         self._returned: dict[Place, tuple[Any, ...]] = {}
         self._healthy: dict[Place, bool | None] = {}
 
@@ -32,7 +33,7 @@ class _Ends:
         self, place: Place, token: int, state: str, reason: str, made: int, spent: int, healthy: bool | None = None
     ) -> None:
         self._healthy[place] = healthy
-        self._ended.append((state, self._now, storable(reason), made, spent, *place, token))
+        self._ended.append((place, (state, self._now, storable(reason), made, spent, *place, token)))
 
     def give_back(
         self, place: Place, token: int, due: int, reason: str, made: int, spent: int, healthy: bool | None = None
@@ -42,10 +43,8 @@ class _Ends:
 
     def write(self) -> set[Place]:
         """Returns those whose lease was still held; the others changed nothing."""
-        held: set[Place] = set()
+        held = self._write_ended()
         rung: dict[Queue, dict[str, int]] = {Queue.FRESH: {}, Queue.LATE: {}}
-        ended: Iterable[Any] = self._db.executemany(SQL["settle_ended"], self._ended)
-        held.update(Place(*row) for row in ended)
         returned: Iterable[Any] = self._db.executemany(SQL["settle_pending"], self._returned.values())
         for message_id, endpoint_id, queue, due in returned:
             held.add(Place(message_id, endpoint_id))
@@ -55,6 +54,16 @@ class _Ends:
         self._write_lanes(held)
         for queue, bells in rung.items():
             self._db.executemany(_RING[queue], bells.items())
+        return held
+
+    def _write_ended(self) -> set[Place]:
+        held: set[Place] = set()
+        execute, changes = self._db.execute, self._db.changes
+        for place, row in self._ended:
+            # The count tells whether the lease was held; RETURNING would take as long as the change itself.
+            execute(_ENDED, row)
+            if changes():
+                held.add(place)
         return held
 
     def _write_lanes(self, held: set[Place]) -> None:

@@ -31,8 +31,17 @@ def seen_of(db: apsw.Connection, backs: Mapping[str, int], now: int) -> list[See
 
 
 def guarded(db: apsw.Connection, endpoint_ids: Sequence[str]) -> list[Guarded]:
-    rows: Any = db.execute(SQL["guarded"], (json.dumps(list(endpoint_ids)),))
-    return [Guarded(id_, version, key, None if text is None else json.loads(text)) for id_, version, key, text in rows]
+    return [_guarded(row) for row in db.execute(SQL["guarded"], (json.dumps(list(endpoint_ids)),))]
+
+
+def guarded_by(db: apsw.Connection, key: str) -> list[Guarded]:
+    app_id, _, name = key.partition("/")
+    return [_guarded(row) for row in db.execute(SQL["guarded_by"], {"app": app_id, "name": name})]
+
+
+def stored_policies(db: apsw.Connection) -> list[Mapping[str, Any]]:
+    rows: Any = db.execute(SQL["stored_policies"])
+    return [found for (text,) in rows if (found := json.loads(text)) is not None]
 
 
 def prune(db: apsw.Connection, older_than_ms: int, tenure: Tenure | None, now: int) -> int:
@@ -45,3 +54,8 @@ def prune(db: apsw.Connection, older_than_ms: int, tenure: Tenure | None, now: i
 def _seen(row: Any) -> Seen:
     endpoint_id, version, ok, failed, slow, latency_ms = row
     return Seen(endpoint_id, version, Counts(ok, failed, slow, ok + failed, latency_ms))
+
+
+def _guarded(row: Any) -> Guarded:
+    id_, version, key, text = row
+    return Guarded(id_, version, key, None if text is None else json.loads(text))

@@ -19,7 +19,7 @@ def backlog(db: apsw.Connection, now: int) -> Backlog:
 
 
 def sealed_page(db: apsw.Connection, after: str, limit: int) -> list[Sealed]:
-    rows: list[Any] = db.execute(SQL["sealed_page"], (after, limit)).fetchall()
+    rows: list[Any] = db.execute(SQL["sealed_page"], {"after": after, "limit": limit}).fetchall()
     return [Sealed(*row) for row in rows]
 
 

@@ -11,9 +11,12 @@ from hookfuse.testing.delivery.directing import Directing
 from hookfuse.testing.delivery.handling import Handling
 from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
+from hookfuse.testing.delivery.noticing import Noticing
+from hookfuse.testing.delivery.outbox import Posting
 from hookfuse.testing.delivery.overviewing import Overviewing
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
+from hookfuse.testing.delivery.standing import StandingFast
 from hookfuse.testing.delivery.tallying import Tallying
 from hookfuse.testing.delivery.upkeep import Upkeeping
 
@@ -21,6 +24,19 @@ __all__ = ["Bench", "DeliveryStoreContract"]
 
 
 class DeliveryStoreContract(
-    Accepting, Claiming, Settling, Directing, Handling, Listing, Overviewing, Serving, Upkeeping, Leading, Tallying
+    Accepting,
+    Claiming,
+    Settling,
+    Directing,
+    Handling,
+    Listing,
+    Overviewing,
+    Serving,
+    Noticing,
+    Posting,
+    Upkeeping,
+    Leading,
+    Tallying,
+    StandingFast,
 ):
     """Everything that a delivery store promises."""

@@ -94,6 +94,16 @@ class Directing(OnBench):
         assert application is not None
         assert application.name == "New"
 
+    async def test_change_what_was_read(self, bench: Bench) -> None:
+        """Of two who read an endpoint and change what they have read, the second is told to read it again."""
+        await bench.application()
+        read = await bench.endpoint()
+        first = await bench.store.change_endpoint(read.id, {"secret": b"one"}, version=read.version)
+        assert first is not None
+        assert await bench.store.change_endpoint(read.id, {"secret": b"two"}, version=read.version) is None
+        (found,) = await bench.store.endpoints([read.id])
+        assert (found.secret, found.version) == (b"one", first.version)
+
     async def test_an_endpoint_needs_its_application(self, bench: Bench) -> None:
         """An endpoint of an unknown application is refused by name."""
         with pytest.raises(InvalidInput, match="no application 'app_1'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -71,6 +72,13 @@ class Serving(OnBench):
         assert not await bench.store.delete_event_type("c")
         assert await bench.store.event_type("c") is None
         assert await bench.store.change_event_type("c", {"archived": True}) is None
+
+    async def test_one_first_key(self, bench: Bench) -> None:
+        """Of several processes that start at once, one makes the first key."""
+        keys = [ApiKey(f"key_{number}", Role.ADMIN, "first", bytes([number])) for number in range(5)]
+        added = await asyncio.gather(*(bench.store.add_first_key(key) for key in keys))
+        assert sorted(added) == [False] * 4 + [True]
+        assert len(await bench.store.keys_page(None, Span(limit=9))) == 1
 
     async def test_keys(self, bench: Bench) -> None:
         """A key is found by its hash, tells when it was used and revoked, and is revoked once."""

@@ -12,6 +12,6 @@ if ARGV[3] then
     latency = tonumber(ARGV[7]),
   }
 end
-evaluate(load(KEYS[4]), read_policy(ARGV[1]), tally, tonumber(ARGV[2]), made)
+evaluate(load(KEYS[4]), read_policy(ARGV[1]), tally, -1, tonumber(ARGV[2]), made)
 commit()
 return { made, news(load(KEYS[4])) }

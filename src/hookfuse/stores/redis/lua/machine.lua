@@ -430,12 +430,12 @@ local function counts_now(breaker, policy)
   return window_counts(window)
 end
 
--- tally: counts, or nil for the breaker's own.
-local function evaluate(breaker, policy, tally, draw, made)
-  begin(breaker, policy, made)
-  if breaker.override ~= 'none' then
-    return
-  end
+-- Failures in a row, which a sample knows only if nothing succeeded.
+local function streak_of(sample)
+  return sample.ok > 0 and 0 or sample.failed
+end
+
+local function judge_sample(breaker, policy, tally, draw, made)
   if breaker.state == 'half_open' then
     local sample = tally or { ok = breaker.probe_successes, failed = 0, slow = 0, timed = 0, latency = 0 }
     local calls = sample.ok + sample.failed
@@ -443,10 +443,22 @@ local function evaluate(breaker, policy, tally, draw, made)
       local found = { { 'ok', sample.ok }, { 'calls', calls }, { 'limit', policy.close_rate } }
       close(breaker, policy, 'sample_recovered', figures(found), made)
     elseif calls > 0 then
-      judge(breaker, policy, sample, sample.ok > 0 and 0 or sample.failed, draw, made)
+      judge(breaker, policy, sample, streak_of(sample), draw, made)
     end
   elseif breaker.state == 'closed' then
-    judge(breaker, policy, tally or counts_now(breaker, policy), breaker.streak, draw, made)
+    local streak = tally and math.max(breaker.streak, streak_of(tally)) or breaker.streak
+    judge(breaker, policy, tally or counts_now(breaker, policy), streak, draw, made)
+  end
+end
+
+-- tally: counts, or nil for the breaker's own. generation: the breaker's when they were taken; -1: whatever it is.
+local function evaluate(breaker, policy, tally, generation, draw, made)
+  begin(breaker, policy, made)
+  if breaker.override ~= 'none' then
+    return
+  end
+  if generation < 0 or generation >= breaker.generation then
+    judge_sample(breaker, policy, tally, draw, made)
   end
   if breaker.state == 'open' and probe_due(breaker) then
     half_open(breaker, policy, 'probe_due', 'breaker', made)

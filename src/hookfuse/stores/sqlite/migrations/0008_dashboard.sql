@@ -1,5 +1,4 @@
--- What a list of sick endpoints looks for first: few are stopped, flagged, failing, or share a breaker.
+-- What a list of sick endpoints looks for first: few are stopped, flagged, or share a breaker.
 
 CREATE INDEX endpoints_marked ON endpoints (id) WHERE stop <> 0 OR flag <> '';
 CREATE INDEX endpoints_shared ON endpoints (breaker_key) WHERE breaker_key IS NOT NULL;
-CREATE INDEX lanes_failing ON lanes (endpoint_id) WHERE failing <> 0;

@@ -1,0 +1,73 @@
+"""The whole way: taken over HTTP, committed, delivered, settled, by one API process and one worker process.
+
+Producers hold back while too much is under way, so the rate is one that can be kept up: the backlog never grows. The
+floor is a bare aiohttp loop that posts the same to the same sink.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+
+from benchmarks.delivery.flow import arrived, floor, start_worker, until_settled
+from benchmarks.delivery.world import Place, app_id, run
+from benchmarks.ingest.load import post
+from benchmarks.ingest.taking import api
+from benchmarks.report import Bar, say, table
+from hookfuse.app.station import Station
+from hookfuse.testing.receivers import Ok, Order, ReceiversProcess
+
+ENDPOINTS = 100
+MESSAGES = 15_000
+ROUNDS = 2
+UNDER_WAY = 2_000
+LEAST = 0.6
+
+
+def measure(place: Place) -> tuple[str, list[Bar]]:
+    best = {"aiohttp": 0.0, place.name: 0.0}
+    with ReceiversProcess() as sink:
+        urls = list(sink.add_all({f"e{number}": Order(Ok()) for number in range(ENDPOINTS)}).values())
+        for turn in range(ROUNDS):
+            say(f"ingest, the whole way, round {turn + 1} of {ROUNDS}")
+            best["aiohttp"] = max(best["aiohttp"], run(floor(urls)))
+            with api(place, urls) as (port, key):
+                worker = start_worker(place)
+                try:
+                    best[place.name] = max(best[place.name], run(_send(place, sink, port, key)))
+                finally:
+                    worker.terminate()
+                    worker.wait()
+    ratio = best[place.name] / best["aiohttp"]
+    rows = [[name, f"{rate:,.0f}", f"{rate / best['aiohttp']:.2f}x"] for name, rate in best.items()]
+    claim = f"{place.name}: from HTTP to settled at least {LEAST:g} x a bare aiohttp loop"
+    return table(["messages a second, the whole way", "rate", "of aiohttp"], rows), [
+        Bar(claim, f"{ratio:.2f}x", ratio >= LEAST)
+    ]
+
+
+async def _send(place: Place, sink: ReceiversProcess, port: int, key: str) -> float:
+    """Messages a second from the first request to the last settlement."""
+    apps = [app_id(number) for number in range(ENDPOINTS)]
+    before, sent, delivered = arrived(sink), 0, 0
+
+    def room() -> bool:
+        nonlocal sent
+        if sent - delivered >= UNDER_WAY:
+            return False
+        sent += 1
+        return True
+
+    async def watch() -> None:
+        nonlocal delivered
+        while delivered < MESSAGES:
+            await asyncio.sleep(0.02)
+            delivered = arrived(sink) - before
+
+    started = perf_counter()
+    watching = asyncio.create_task(watch())
+    await post(port, key, apps, MESSAGES, room)
+    await watching
+    async with Station(place.settings()) as station:
+        await until_settled(station)
+    return MESSAGES / (perf_counter() - started)
