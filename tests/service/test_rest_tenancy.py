@@ -49,6 +49,7 @@ BODIES: dict[str, Any] = {
     "set_application_retry_schedule": {"delays": [1]},
     "set_endpoint_retry_schedule": {"delays": [1]},
     "create_key": {"name": "new", "role": "read"},
+    "retry_these_deliveries": {"deliveries": [{"msgId": "msg_none", "endpointId": "ep_none"}]},
     "send_message": {"eventType": "a", "payload": {}},
 }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from hookfuse.api.applications import Order
 from hookfuse.api.call import Call, Reader
 from hookfuse.api.problems import Problem, not_found
 from hookfuse.api.routes import Routes
@@ -37,6 +39,9 @@ class DeliveryOut(Wire):
 
     msg_id: str
     endpoint_id: str
+    event_type: str
+    url: str
+    """Where the endpoint is today; empty: it was deleted."""
     state: DeliveryState
     attempts: int
     reason: str
@@ -57,6 +62,7 @@ class _Choice(Wire, rename=None):
 class DeliveriesQuery(_Choice, rename=None):
     limit: Limit = 50
     iterator: Iterator | None = None
+    order: Order = Order.ASCENDING
 
 
 class BulkRetryIn(Wire):
@@ -82,6 +88,24 @@ class BulkCancelIn(Wire):
     """Only count them."""
 
 
+class PlaceIn(Wire):
+    """What names a delivery."""
+
+    msg_id: Uid
+    endpoint_id: Uid
+
+
+class RetryTheseIn(Wire):
+    deliveries: Annotated[list[PlaceIn], Meta(min_length=1, max_length=250)]
+
+
+class RetriedOut(Wire):
+    count: int
+    """How many were named, and are deliveries of this application."""
+    changed: int
+    """How many are sent again; others are with a worker right now, or their message was expunged."""
+
+
 class BulkOut(Wire):
     count: int
     """How many were chosen."""
@@ -91,16 +115,18 @@ class BulkOut(Wire):
 
 @routes.get("/app/{app_id}/delivery")
 async def list_deliveries(call: Call, query: DeliveriesQuery) -> Page[DeliveryOut]:
-    """List deliveries by state, oldest first."""
-    reader = Reader(call, f"deliveries {call.app.id}", limit=query.limit, iterator=query.iterator)
+    """List deliveries by state, oldest first unless the other order is asked for."""
+    newest, about = query.order is Order.DESCENDING, f"deliveries {call.app.id}"
+    reader = Reader(call, about, limit=query.limit, iterator=query.iterator, newest_first=newest)
     found = await call.parts.store.deliveries_page(await _chosen(call, query, query.state), reader.span)
-    return reader.page(found, lambda each: Mark(0, each.message_id, each.endpoint_id), told)
+    told = await _told(call, found)
+    return reader.page(found, lambda each: Mark(0, each.message_id, each.endpoint_id), lambda each: told[_at(each)])
 
 
 @routes.get("/app/{app_id}/delivery/{msg_id}/{endpoint_id}")
 async def get_delivery(call: Call) -> DeliveryOut:
     """Get the delivery of a message to an endpoint."""
-    return told(await _delivery(call, await _place(call)))
+    return await _told_one(call, await _place(call))
 
 
 @routes.post("/app/{app_id}/delivery/{msg_id}/{endpoint_id}/retry", errors=(409,))
@@ -110,7 +136,7 @@ async def retry_delivery(call: Call) -> DeliveryOut:
     await _delivery(call, place)
     if not await call.parts.store.retry([place]):
         raise Problem(409, "not_possible", "It is with a worker right now, or its message was expunged.")
-    return told(await _delivery(call, place))
+    return await _told_one(call, place)
 
 
 @routes.post("/app/{app_id}/delivery/{msg_id}/{endpoint_id}/cancel", errors=(409,))
@@ -120,7 +146,15 @@ async def cancel_delivery(call: Call) -> DeliveryOut:
     found = await _delivery(call, place)
     if not await call.parts.store.cancel([place]):
         raise Problem(409, "not_possible", f"Only what waits can be cancelled; this one is {found.state}.")
-    return told(await _delivery(call, place))
+    return await _told_one(call, place)
+
+
+@routes.post("/app/{app_id}/delivery/retry-these")
+async def retry_these_deliveries(call: Call, body: RetryTheseIn) -> RetriedOut:
+    """Send these again from the beginning of their schedules, at once."""
+    named = dict.fromkeys(Place(each.msg_id, each.endpoint_id) for each in body.deliveries)
+    found = [place for place in named if await _owned(call, place)]
+    return RetriedOut(count=len(found), changed=await call.parts.store.retry(found) if found else 0)
 
 
 @routes.post("/app/{app_id}/delivery/retry", status=202, also=(200,))
@@ -170,6 +204,11 @@ async def _place(call: Call) -> Place:
     return Place((await call.message()).id, (await call.endpoint()).id)
 
 
+async def _owned(call: Call, place: Place) -> bool:
+    found = await call.parts.store.delivery(*place)
+    return found is not None and found.app_id == call.app.id
+
+
 async def _delivery(call: Call, place: Place) -> Delivery:
     found = await call.parts.store.delivery(*place)
     if found is None:
@@ -177,14 +216,33 @@ async def _delivery(call: Call, place: Place) -> Delivery:
     return found
 
 
-def told(delivery: Delivery) -> DeliveryOut:
-    return DeliveryOut(
-        msg_id=delivery.message_id,
-        endpoint_id=delivery.endpoint_id,
-        state=delivery.state,
-        attempts=delivery.attempts,
-        reason=delivery.reason,
-        next_attempt=instant_or_none(delivery.due_ms),
-        created_at=instant(delivery.created_ms),
-        ended_at=instant_or_none(delivery.ended_ms),
-    )
+async def _told_one(call: Call, place: Place) -> DeliveryOut:
+    found = await _delivery(call, place)
+    return (await _told(call, [found]))[place]
+
+
+async def _told(call: Call, found: Sequence[Delivery]) -> dict[Place, DeliveryOut]:
+    """With what their messages and endpoints are called."""
+    store = call.parts.store
+    messages = await store.messages(list({each.message_id for each in found})) if found else []
+    endpoints = await store.endpoints(list({each.endpoint_id for each in found})) if found else []
+    types, urls = {each.id: each.event_type for each in messages}, {each.id: each.url for each in endpoints}
+    return {
+        _at(each): DeliveryOut(
+            msg_id=each.message_id,
+            endpoint_id=each.endpoint_id,
+            event_type=types.get(each.message_id, ""),
+            url=urls.get(each.endpoint_id, ""),
+            state=each.state,
+            attempts=each.attempts,
+            reason=each.reason,
+            next_attempt=instant_or_none(each.due_ms),
+            created_at=instant(each.created_ms),
+            ended_at=instant_or_none(each.ended_ms),
+        )
+        for each in found
+    }
+
+
+def _at(delivery: Delivery) -> Place:
+    return Place(delivery.message_id, delivery.endpoint_id)

@@ -88,6 +88,12 @@ async def list_keys(call: Call, query: ListQuery) -> Page[KeyOut]:
     return reader.page(found, lambda each: Mark(0, each.id), lambda each: KeyOut(**_fields(each)))
 
 
+@routes.get("/key/self")
+async def get_own_key(call: Call) -> KeyOut:
+    """Get the key that asks: what it may do, and where."""
+    return KeyOut(**_fields(call.key))
+
+
 @routes.delete("/key/{key_id}", needs=Needs.ADMIN)
 async def revoke_key(call: Call) -> None:
     """Revoke a key: it is refused here at once, and everywhere within five seconds."""

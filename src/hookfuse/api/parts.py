@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hookfuse.api.access import Doorkeeper
 from hookfuse.api.cursors import Cursors
+from hookfuse.api.overview_models import Watch
 from hookfuse.api.tasks import TaskRunner
 from hookfuse.api.vault import Vault
 from hookfuse.breakers import AsyncBreakers
@@ -30,6 +31,7 @@ class Parts:
     doorkeeper: Doorkeeper
     cursors: Cursors
     tasks: TaskRunner
+    watch: Watch
     notices: NoticeDefaults
     body_limit: int
     longest_timeout: float

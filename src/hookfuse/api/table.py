@@ -18,6 +18,7 @@ from hookfuse.api import (
     applications,
     attempts,
     breakers,
+    conditions,
     deliveries,
     destinations,
     dispatch,
@@ -30,6 +31,7 @@ from hookfuse.api import (
     messages,
     notices,
     openapi,
+    overview,
     policies,
     recovery,
     schedules,
@@ -63,6 +65,8 @@ OPERATIONS: tuple[Operation, ...] = tuple(
         task_routes,
         keys,
         duties,
+        overview,
+        conditions,
         health,
     )
     for operation in module.routes

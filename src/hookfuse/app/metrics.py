@@ -36,6 +36,7 @@ from hookfuse.delivery.courier import Attempted
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_BUCKET = "hookfuse_attempt_seconds_bucket"
 _BY_HAND = frozenset(Order)
 _BY_OPERATOR = "operator"
 
@@ -53,6 +54,19 @@ class Readings:
     backlog: Backlog | None
     breakers: dict[State, int] = field(default_factory=dict)
     """Breakers that are not plainly closed, by state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Of what was counted so far, what people look at."""
+
+    sent: int
+    """Deliveries."""
+    ok: int
+    """Attempts."""
+    failed: int
+    seconds: tuple[tuple[float, int], ...]
+    """How long attempts took: for each limit, how many took no longer."""
 
 
 class Metrics:
@@ -105,6 +119,20 @@ class Metrics:
 
     def answered(self, status: int) -> None:
         self._classes[min(max(status // 100, 1), 5)].inc()
+
+    def counted(self) -> Counted:
+        """The counters as the page has them: of all processes on this port."""
+        found: dict[tuple[str, str], float] = {}
+        for family in self._registry.collect():
+            for sample in family.samples:
+                found[sample.name, next(iter(sample.labels.values()), "")] = sample.value
+        limits = [(float(limit), count) for (name, limit), count in found.items() if name == _BUCKET]
+        return Counted(
+            int(found.get(("hookfuse_deliveries_total", Step.SENT.value), 0)),
+            int(found.get(("hookfuse_attempts_total", Kind.OK.value), 0)),
+            int(found.get(("hookfuse_attempts_total", Kind.FAILURE.value), 0)),
+            tuple((limit, int(count)) for limit, count in sorted(limits)),
+        )
 
     def page(self, readings: Readings) -> bytes:
         """Everything, in the text format of Prometheus."""

@@ -29,12 +29,15 @@ from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.health import Health
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
+from hookfuse.app.pages import keep_password_key, make_dashboard
 from hookfuse.app.parts import station_settings
 from hookfuse.app.station import Station
 from hookfuse.app.surface import Surface
 from hookfuse.app.tracing import attempt_spans
+from hookfuse.app.watch import Watcher
 from hookfuse.app.web import WebSettings, make_app
 from hookfuse.config import Settings
+from hookfuse.dashboard import Live
 from hookfuse.delivery.courier import Attempted
 
 _log = logging.getLogger("hookfuse.app")
@@ -76,11 +79,11 @@ class Service:
 
     async def run(self) -> None:
         collect_seldom()
-        metrics, events = Metrics(), EventLog(self._settings)
+        metrics, events, live = Metrics(), EventLog(self._settings), Live()
         own = None if self._sock is None else self._sock.getsockname()[:2]
         station = Station(
             station_settings(self._settings, own),
-            on_attempt=_each(events.attempted, metrics.attempted, attempt_spans()),
+            on_attempt=_each(events.attempted, metrics.attempted, live.ring, attempt_spans()),
             on_lost=metrics.lost,
             on_suspect=_say_suspect,
             on_transition=events.changed,
@@ -90,10 +93,13 @@ class Service:
             async with station, AsyncExitStack() as stack:
                 await check_master_key(station, self._settings)
                 admin_key = None if self._part is Part.WORKER else await make_first_key(station.store)
-                stack.callback(station.breakers.subscribe(metrics.changed).close)
+                for observer in (metrics.changed, live.ring):
+                    stack.callback(station.breakers.subscribe(observer).close)
                 health = Health(station, delivers=self._part is not Part.API)
                 await stack.enter_async_context(station.leader)
-                await self._work(station, health, metrics, Started(own, admin_key))
+                watcher = await stack.enter_async_context(Watcher(station, health, metrics))
+                surface = await self._surface(station, Surface(health, metrics, live), watcher)
+                await self._work(station, health, surface, Started(own, admin_key))
 
     def stop(self) -> None:
         """Come to an orderly end; asked twice, end at once."""
@@ -101,8 +107,21 @@ class Service:
             os._exit(_KILLED)
         self._stop.set()
 
-    async def _work(self, station: Station, health: Health, metrics: Metrics, started: Started) -> None:
-        server = self._server(station, health, metrics)
+    async def _surface(self, station: Station, surface: Surface, watcher: Watcher) -> Surface:
+        """With all that this part serves."""
+        if self._part is Part.WORKER:
+            return surface
+        settings = self._settings
+        surface.api = make_app(
+            station, settings=WebSettings(settings.payload_limit, settings.rate_limit), watch=watcher
+        )
+        password_key = await keep_password_key(settings, station)
+        if settings.dashboard:
+            surface.dashboard = make_dashboard(settings, station, surface.api, surface.live, password_key)
+        return surface
+
+    async def _work(self, station: Station, health: Health, surface: Surface, started: Started) -> None:
+        server = self._server(station, surface)
         parts: list[asyncio.Task[None]] = []
         if server is not None:
             parts.append(asyncio.create_task(server.serve(sockets=[server.sock]), name="hookfuse-api"))
@@ -116,20 +135,18 @@ class Service:
             _log.info("stopping; %d requests are in flight", station.worker.in_hand)
             health.stopping = True
             station.worker.stop()
+            surface.live.close()
             if server is not None:
                 server.should_exit = True
             # A part that ended by itself takes the others with it, and its error is this process's.
             await asyncio.gather(*parts)
 
-    def _server(self, station: Station, health: Health, metrics: Metrics) -> _Server | None:
+    def _server(self, station: Station, surface: Surface) -> _Server | None:
         if self._sock is None:
             return None
-        api = None
-        if self._part is not Part.WORKER:
-            api = make_app(station, settings=WebSettings(self._settings.payload_limit, self._settings.rate_limit))
         return _Server(
             uvicorn.Config(
-                self._around(station, Surface(api, health, metrics)),
+                self._around(station, surface),
                 loop="none",
                 http="httptools",
                 ws="none",

@@ -1,4 +1,4 @@
-"""What a process serves on its port: the API, and beside it health and metrics, which need no key."""
+"""What a process serves on its port: the API, the dashboard, and beside them health and metrics, which need no key."""
 
 from __future__ import annotations
 
@@ -14,15 +14,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hookfuse.app.health import Health
 from hookfuse.app.metrics import CONTENT_TYPE, Metrics
+from hookfuse.dashboard import Dashboard, Live
 
 _OWN = frozenset({"/healthz", "/readyz", "/metrics"})
 _UNAVAILABLE = 503
+_LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Surface:
-    """An ASGI application: ours for health and metrics, `api` for everything else; counts what was answered."""
+    """An ASGI application: ours for health and metrics, `dashboard` for its pages, `api` for everything else.
 
-    def __init__(self, api: ASGIApp | None, health: Health, metrics: Metrics) -> None:
+    It counts what the API answered, and tells open pages when something was changed through it.
+    """
+
+    def __init__(self, health: Health, metrics: Metrics, live: Live) -> None:
+        self.api: ASGIApp | None = None
+        self.dashboard: Dashboard | None = None
+        self.live = live
         self._health = health
         self._metrics = metrics
         self._own = Starlette(
@@ -32,20 +40,24 @@ class Surface:
                 Route("/metrics", self._page),
             ]
         )
-        self._api = api or self._own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        api = self.api or self._own
         if scope["type"] != "http":
-            await self._api(scope, receive, send)
+            await api(scope, receive, send)
         elif scope["path"] in _OWN:
             await self._own(scope, receive, send)
+        elif self.dashboard is not None and _is_page(scope["path"]):
+            await self.dashboard(scope, receive, send)
         else:
-            await self._api(scope, receive, self._counting(send))
+            await api(scope, receive, self._counting(send, changes=scope["method"] not in _LOOKING))
 
-    def _counting(self, send: Send) -> Send:
+    def _counting(self, send: Send, *, changes: bool) -> Send:
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._metrics.answered(message["status"])
+                if changes:
+                    self.live.ring()
             await send(message)
 
         return counting
@@ -63,3 +75,7 @@ class Surface:
 
     async def _page(self, request: Request) -> Response:
         return Response(self._metrics.page(await self._health.readings()), media_type=CONTENT_TYPE)
+
+
+def _is_page(path: str) -> bool:
+    return path in ("/", "/dashboard") or path.startswith("/dashboard/")

@@ -8,11 +8,15 @@ from starlette.applications import Starlette
 
 from hookfuse.api.access import Doorkeeper
 from hookfuse.api.cursors import Cursors
+from hookfuse.api.overview_models import Watch
 from hookfuse.api.parts import Parts
 from hookfuse.api.table import Api
 from hookfuse.api.tasks import TaskRunner
 from hookfuse.api.vault import Vault
+from hookfuse.app.health import Health
+from hookfuse.app.metrics import Metrics
 from hookfuse.app.station import Station
+from hookfuse.app.watch import Watcher
 from hookfuse.delivery.trial import Trial
 from hookfuse.sealing import read_or_make_key
 
@@ -27,8 +31,11 @@ class WebSettings:
     """The most requests a second of one key in this process; None: no limit."""
 
 
-def make_app(station: Station, *, settings: WebSettings) -> Starlette:
-    """The API of a station that someone else opens and closes. Make it within the station's event loop."""
+def make_app(station: Station, *, settings: WebSettings, watch: Watch | None = None) -> Starlette:
+    """The API of a station that someone else opens and closes. Make it within the station's event loop.
+
+    `watch` knows how the process does; without it, only what is stored is known.
+    """
     master_keys = read_or_make_key(station.settings.key_file)
     parts = Parts(
         store=station.store,
@@ -43,6 +50,7 @@ def make_app(station: Station, *, settings: WebSettings) -> Starlette:
         # The newest first: it comes first in the file.
         cursors=Cursors(list(master_keys.by_id.values())),
         tasks=TaskRunner(station.store),
+        watch=watch or Watcher(station, Health(station), Metrics()),
         notices=station.settings.notices,
         body_limit=settings.payload_limit,
         longest_timeout=station.settings.worker.longest_timeout,

@@ -166,6 +166,8 @@ def _explain_first_steps(settings: Settings, url: str, key: str) -> None:
     typer.echo("The admin key, which is shown only this once:\n")
     # On a line of its own and never wrapped, so that it can be copied whole.
     typer.echo(f"{key}\n")
+    if settings.dashboard:
+        typer.echo(f"Open {url} in a browser and log in with it to see everything move.\n")
     typer.echo("Three commands to copy into another terminal; the last one's message arrives at the second:\n")
     typer.echo(f"  export HOOKFUSE_URL={url} HOOKFUSE_API_KEY={key}; {program} app create demo")
     typer.echo(f"  {program} listen --app demo --background")

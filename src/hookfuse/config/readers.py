@@ -28,6 +28,7 @@ _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.I
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _POSTGRES = ("postgresql", "postgres")
 _DEFAULT = "default"
+_SHORTEST_PASSWORD, _LONGEST_PASSWORD = 12, 256
 _REDIS = ("redis", "rediss", "unix")
 
 
@@ -133,6 +134,12 @@ def proxy_url(value: object) -> str:
     except InvalidInput:
         raise Unfit("be http://host:port or http://user:password@host:port") from None
     return str(value)
+
+
+def password(value: object) -> str:
+    if not isinstance(value, str) or not _SHORTEST_PASSWORD <= len(value) <= _LONGEST_PASSWORD:
+        raise Unfit(f"have {_SHORTEST_PASSWORD} to {_LONGEST_PASSWORD} characters")
+    return value
 
 
 def smtp_url(value: object) -> str:

@@ -31,7 +31,7 @@ ELSEWHERE = frozenset({FILE, URL, API_KEY})
 """Variables that begin like settings and are none: where the file is, and what the command line calls the API with."""
 
 _TESTS = f"{PREFIX}TEST_"
-_NEVER_SHOWN = frozenset({"notice_chat_url", "notice_webhook_url", "notice_webhook_secret"})
+_NEVER_SHOWN = frozenset({"dashboard_password", "notice_chat_url", "notice_webhook_url", "notice_webhook_secret"})
 """Whoever knows them may use them: no part is fit to be seen."""
 _TOGETHER = (("notice_email", "smtp_url"), ("notice_webhook_url", "notice_webhook_secret"))
 
@@ -132,6 +132,13 @@ class Settings:
     )
     notice_quiet: float = _setting(
         readers.number(0, 604_800, "seconds"), 900.0, "Seconds in which an endpoint is told of once, not fifty times."
+    )
+    dashboard: bool = _setting(readers.switch, True, "Whether to serve the dashboard at `/dashboard`.")
+    dashboard_password: str | None = _setting(
+        readers.password, None, "A password for the dashboard, beside API keys: 12 characters or more.", secret=True
+    )
+    dashboard_role: str = _setting(
+        readers.one_of("read", "admin"), "read", "What the password is good for: `read` or `admin`."
     )
     log_format: str = _setting(
         readers.one_of("auto", "console", "json"), "auto", "`json`, `console`, or `auto`: console on a terminal."

@@ -34,6 +34,7 @@ from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.ports.duties import Duties
 from hookfuse.ports.notices import Notices
+from hookfuse.ports.overview import Overview
 from hookfuse.ports.sampling import Sampling
 from hookfuse.ports.service import Presets, ServiceStore
 from hookfuse.ports.standings import Standings
@@ -257,7 +258,9 @@ class Desk(Protocol):
         ...
 
 
-class DeliveryStore(Directory, Lanes, Desk, ServiceStore, Notices, Upkeep, Duties, Tallies, Standings, Protocol):
+class DeliveryStore(
+    Directory, Lanes, Desk, ServiceStore, Overview, Notices, Upkeep, Duties, Tallies, Standings, Protocol
+):
     """Where messages live until they are delivered, and after."""
 
     async def open(self) -> None:

@@ -62,3 +62,11 @@ def storable(text: str) -> str:
     if "\x00" not in text and text.isascii():
         return text
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+def searched(text: str) -> str:
+    """A text to be found in either case. Of A to Z only: databases differ on other letters."""
+    return storable(text).translate(_LOWER)
+
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}

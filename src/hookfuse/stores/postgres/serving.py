@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 
 from hookfuse.core.access import ApiKey
 from hookfuse.core.catalog import EventType
+from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.listing import AttemptCounts, AttemptFilter, DeliveryCounts, MessageFilter
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
-from hookfuse.stores.postgres import lists, service
+from hookfuse.core.tally import Tally
+from hookfuse.stores.postgres import lists, overview, service
 from hookfuse.stores.postgres.connections import Connections, Duty, Job
 
 T = TypeVar("T")
@@ -143,6 +145,18 @@ class Serving:
 
     def _ring(self) -> None:
         raise NotImplementedError
+
+    async def sick_endpoints(self, chosen: EndpointFilter, names: Sequence[str]) -> Sequence[Listed]:
+        return await self._alone(lambda db: overview.sick_endpoints(db, chosen, names))
+
+    async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
+        return await self._alone(lambda db: overview.other_endpoints(db, chosen, names, span))
+
+    async def recent(self, endpoint_ids: Sequence[str], slots: int) -> Sequence[Tally]:
+        return await self._alone(lambda db: overview.recent(db, endpoint_ids, slots))
+
+    async def census(self) -> Census:
+        return await self._alone(overview.census)
 
     async def _alone(self, job: Job[T]) -> T:
         return await self._connections.alone(Duty.DESK, job)

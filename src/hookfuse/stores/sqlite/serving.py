@@ -9,13 +9,15 @@ import apsw
 
 from hookfuse.core.access import ApiKey
 from hookfuse.core.catalog import EventType
+from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.listing import AttemptCounts, AttemptFilter, DeliveryCounts, MessageFilter
 from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
-from hookfuse.stores.sqlite import lists, rows, service
+from hookfuse.core.tally import Tally
+from hookfuse.stores.sqlite import lists, overview, rows, service
 
 T = TypeVar("T")
 
@@ -140,6 +142,21 @@ class Serving:
 
     async def change_default_policy(self, policy: Mapping[str, Any] | None) -> None:
         await self._write(lambda db, now: service.change_default_policy(db, policy))
+
+    async def sick_endpoints(self, chosen: EndpointFilter, names: Sequence[str]) -> Sequence[Listed]:
+        return await self._read(lambda db: overview.sick_endpoints(db, chosen, names))
+
+    async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
+        return await self._read(lambda db: overview.other_endpoints(db, chosen, names, span))
+
+    async def recent(self, endpoint_ids: Sequence[str], slots: int) -> Sequence[Tally]:
+        return await self._read(lambda db: overview.recent(db, endpoint_ids, slots, self._now_ms()))
+
+    async def census(self) -> Census:
+        return await self._read(overview.census)
+
+    def _now_ms(self) -> int:
+        raise NotImplementedError
 
     async def _read(self, job: Callable[[apsw.Connection], T]) -> T:
         raise NotImplementedError

@@ -13,6 +13,7 @@ from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
 from hookfuse.testing.delivery.noticing import Noticing
 from hookfuse.testing.delivery.outbox import Posting
+from hookfuse.testing.delivery.overviewing import Overviewing
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
 from hookfuse.testing.delivery.standing import StandingFast
@@ -29,6 +30,7 @@ class DeliveryStoreContract(
     Directing,
     Handling,
     Listing,
+    Overviewing,
     Serving,
     Noticing,
     Posting,

@@ -1,0 +1,4 @@
+-- What a list of sick endpoints looks for first: few are stopped, flagged, or share a breaker.
+
+CREATE INDEX endpoints_marked ON hookfuse.endpoints (id) WHERE stop <> 0 OR flag <> '';
+CREATE INDEX endpoints_shared ON hookfuse.endpoints (breaker_key) WHERE breaker_key IS NOT NULL;

@@ -1,0 +1,222 @@
+"""Every page: with data and without, wide and narrow, light and dark, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from hookfuse.core.condition import Condition
+from hookfuse.dashboard.words import CONDITIONS, GROUPS
+from hookfuse.testing.receivers import Failing, Flaky, Ok, RateLimited
+from tests.browser.site import Site, Visitor, visiting
+from tests.service.programs import until
+
+LONG = "https://hooks.a-very-long-subdomain-of-a-customer.example.com/integrations/v2/webhooks/receive/" + "x" * 120
+
+
+@pytest.fixture(scope="module")
+def paths(site: Site) -> dict[str, str]:
+    """A service with one of everything; the paths of its pages."""
+    acme = site.app("Acme Shop", uid="acme")
+    other = site.app("Northwind Logistics GmbH & Co. KG, international division")
+    site.receiver(acme, "orders", Ok(body=b'{"received": true}'), description="Orders, Berlin")
+    dead = site.receiver(acme, "dead", Failing(503, body=b"<h1>maintenance</h1>"), description="Customs gateway")
+    site.receiver(other, "flaky", Flaky(0.3), description="Warehouse scanner")
+    site.receiver(other, "limited", RateLimited(per_second=1, retry_after=30), description="Tracking")
+    site.endpoint(other, LONG, description="A name that has to wrap " * 5, eventTypes=["never.sent"])
+    forced = site.endpoint(acme, description="Billing")
+    site.ok("POST", f"/app/{acme}/breaker/{forced}/force", {"to": "open", "reason": "maintenance window"})
+    site.ok("PUT", f"/app/{acme}/endpoint/{dead}/policy", {"policy": {"trip": [{"rule": "streak", "n": 3}]}})
+    message = site.send(acme, {"n": 0, "customer": {"name": "Ada"}})
+    for number in range(1, 12):
+        site.send(acme, {"n": number})
+        site.send(other)
+    until(lambda: site.ok("GET", f"/app/{acme}/breaker/{dead}")["state"] == "open")
+    return {
+        "overview": "/dashboard",
+        "endpoints": "/dashboard/endpoints",
+        "endpoint": f"/dashboard/endpoints/{acme}/{dead}",
+        "deliveries": f"/dashboard/deliveries?app={acme}",
+        "delivery": f"/dashboard/deliveries/{acme}/{message}/{dead}",
+        "failed": f"/dashboard/failed?app={acme}",
+        "workers": "/dashboard/workers",
+        "audit": "/dashboard/audit",
+        "settings": "/dashboard/settings",
+    }
+
+
+PAGES = ("overview", "endpoints", "endpoint", "deliveries", "delivery", "failed", "workers", "audit", "settings")
+
+
+@pytest.fixture(scope="module", params=[("light", 1280), ("dark", 390)], ids=["light-wide", "dark-narrow"])
+def look(browser: Browser, site: Site, request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    scheme, width = request.param
+    with visiting(browser, site.url, color_scheme=scheme, viewport={"width": width, "height": 844}) as found:
+        found.log_in(site.admin)
+        yield found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page(look: Visitor, paths: dict[str, str], name: str) -> None:
+    """Every page is there, says what it is, and never has to be scrolled sideways, folded parts open or not."""
+    assert look.go(paths[name]) == 200
+    expect(look.page.locator("h1")).to_have_count(1)
+    look.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    over = look.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert over <= 0
+    assert look.page.locator("[style]:not(.plot [style]):not(.u-wrap)").count() == 0
+    assert look.complaints() == []
+
+
+def test_what_the_overview_says(page: Page, site: Site, paths: dict[str, str]) -> None:
+    """The numbers of the overview are those of the API, and these are those of the metrics, at one quiet instant."""
+    limited = next(e for e in site.ok("GET", "/endpoint", search="limited")["data"])
+    site.ok("POST", f"/app/{limited['appId']}/endpoint/{limited['id']}/pause")
+    dead = next(e for e in site.ok("GET", "/endpoint", search="/dead")["data"])
+    site.ok("POST", f"/app/{dead['appId']}/endpoint/{dead['id']}/pause")
+    until(lambda: site.ok("GET", "/overview")["inFlight"] == 0 and site.ok("GET", "/overview")["lagSeconds"] == 0)
+    until(lambda: site.program.metric("hookfuse_deliveries_waiting") == site.ok("GET", "/overview")["waiting"])
+    page.goto(f"{site.url}{paths['overview']}")
+    seen = site.ok("GET", "/overview")
+    for state, name in (("open", "open"), ("half_open", "halfOpen"), ("disabled", "disabled")):
+        assert site.program.metric(f'hookfuse_breakers{{state="{state}"}}') == seen["states"][name]
+    assert site.program.metric("hookfuse_deliveries_held") == seen["held"]
+    assert site.program.metric("hookfuse_deliveries_in_flight") == seen["inFlight"]
+    ok = site.program.metric('hookfuse_attempts_total{outcome="ok"}')
+    failed = site.program.metric('hookfuse_attempts_total{outcome="failure"}')
+    assert seen["successShare"] == pytest.approx(ok / (ok + failed))
+    for group in GROUPS:
+        number = sum(seen["conditions"].get(name, 0) for name in group.split(","))
+        expect(page.locator(f".state[href$='condition={group}'] .number")).to_have_text(str(number))
+        assert len(site.ok("GET", "/endpoint", condition=group)["data"]) == number
+    assert sum(seen["conditions"].values()) == seen["endpoints"]
+    stats = page.locator("#stats")
+    expect(stats).to_contain_text(f"of {seen['waiting']} waiting")
+    share = f"{seen['successShare'] * 100:.1f}".rstrip("0").rstrip(".")
+    expect(stats).to_contain_text(f"{share} %")
+    for each in (limited, dead):
+        site.ok("POST", f"/app/{each['appId']}/endpoint/{each['id']}/resume")
+
+
+def test_groups_are_whole() -> None:
+    """Every condition has a word and is in one group, so that the numbers of the overview add up."""
+    assert list(CONDITIONS) == [each.value for each in Condition]
+    assert sorted(name for group in GROUPS for name in group.split(",")) == sorted(CONDITIONS)
+
+
+def test_what_the_list_says(page: Page, site: Site, paths: dict[str, str]) -> None:
+    """The list tells of each endpoint what the API tells, the sickest first, with word, reason and next probe."""
+    page.goto(f"{site.url}{paths['endpoints']}")
+    told = site.ok("GET", "/endpoint")["data"]
+    rows = page.locator("table.endpoints tbody tr")
+    expect(rows).to_have_count(len(told))
+    forced = rows.filter(has_text="Billing")
+    expect(forced.locator(".pill")).to_have_text("Forced open")
+    expect(forced).to_contain_text("maintenance window")
+    dead = rows.filter(has_text="Customs gateway")
+    expect(dead.locator(".pill")).to_have_text("Open")
+    expect(dead).to_contain_text(re.compile(r"failures in a row: 3, limit 3|the probe failed"))
+    expect(dead.locator("time")).to_have_text(re.compile(r"in \d+ s|due"))
+    assert dead.locator(".spark rect.bad").count() > 0
+    words = rows.locator(".pill").all_text_contents()
+    assert words.index("Forced open") < words.index("Open") < words.index("Closed")
+
+
+def test_filters(page: Page, site: Site, paths: dict[str, str]) -> None:
+    """Endpoints are found by text, state and application as one types and chooses, and the address says so."""
+    page.goto(f"{site.url}{paths['endpoints']}")
+    rows = page.locator("table.endpoints tbody tr")
+    page.fill("[name=search]", "CUSTOMS")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Customs gateway")
+    assert "search=CUSTOMS" in page.url
+    page.fill("[name=search]", "")
+    page.select_option("[name=condition]", "forced_open")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Billing")
+    page.select_option("[name=app_id]", label="Northwind Logistics GmbH & Co. KG, international division")
+    expect(page.locator("#list")).to_contain_text("Nothing matches")
+    page.reload()
+    expect(page.locator("#list")).to_contain_text("Nothing matches")
+    page.click("text=Show all")
+    expect(rows).to_have_count(len(site.ok("GET", "/endpoint")["data"]))
+
+
+def test_a_delivery(page: Page, site: Site, paths: dict[str, str]) -> None:
+    """A delivery shows its attempts with request and response side by side, as text whatever came, and as a command."""
+    _, app, message, endpoint = paths["delivery"].rsplit("/", 3)
+    site.delivered(app, message, endpoint, "pending", "failed")
+    tripped = site.ok("GET", f"/app/{app}/attempt/endpoint/{endpoint}")["data"][-1]
+    page.goto(f"{site.url}/dashboard/deliveries/{app}/{tripped['msgId']}/{endpoint}")
+    first = page.locator(".attempt").last
+    expect(first.locator(".exchange > div").first).to_contain_text(tripped["msgId"])
+    expect(first.locator(".exchange > div").last).to_contain_text("<h1>maintenance</h1>")
+    expect(first.locator(".status")).to_have_text("503")
+    page.click("text=The request as curl")
+    command = page.locator(".curls", has_text="The request as curl").locator("code")
+    expect(command).to_contain_text('--data-binary \'{"n": ')
+
+
+def test_by_keyboard(page: Page, site: Site, paths: dict[str, str]) -> None:
+    """A slash goes to the search, g and a letter to a page, and the first tab stop skips the navigation."""
+    page.goto(f"{site.url}{paths['endpoints']}")
+    page.keyboard.press("/")
+    expect(page.locator("[name=search]")).to_be_focused()
+    page.locator("[name=search]").blur()
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    expect(page.locator("h1")).to_have_text("Workers and leader")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_themes(page: Page, site: Site) -> None:
+    """The switch goes from the system's theme to light to dark and back, and is remembered."""
+    page.goto(f"{site.url}/dashboard")
+    seen = []
+    for theme in ("light", "dark"):
+        page.click("#theme")
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        seen.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert seen[0] != seen[1]
+    page.click("#theme")
+    expect(page.locator("html")).to_have_attribute("data-theme", "auto")
+
+
+def test_plots_are_drawn(page: Page, site: Site, paths: dict[str, str]) -> None:
+    """The plots of the overview and of an endpoint are drawn from the numbers that the API has."""
+    for name, number in (("overview", 3), ("endpoint", 1)):
+        page.goto(f"{site.url}{paths[name]}")
+        expect(page.locator(".plot canvas")).to_have_count(number)
+
+
+def test_what_is_not_there(operator: Visitor) -> None:
+    """Pages of what is not there, and filters that make no sense, say so in words."""
+    operator.expected |= {"404", "422"}
+    for path in ("/dashboard/endpoints/app_none/ep_none", "/dashboard/deliveries/app_x/msg_x/ep_x"):
+        assert operator.go(path) == 404
+        expect(operator.page.locator("h1")).to_have_text("There is nothing here")
+    assert operator.go("/dashboard/endpoints?condition=ill") == 422
+    expect(operator.page.locator("main")).to_contain_text("condition")
+    assert operator.go("/dashboard/no-such-page") == 404
+    expect(operator.page.locator("h1")).to_have_text("There is nothing here")
+    operator.go("/dashboard")
+
+
+def test_violations_are_noticed(stranger: Visitor) -> None:
+    """The watch that every visitor keeps sees a page that breaks its policy: it is not blind."""
+    stranger.go("/dashboard/login")
+    stranger.page.evaluate("""
+        const script = document.createElement("script");
+        script.textContent = "window.broken = true";
+        document.body.append(script);
+    """)
+    assert stranger.page.evaluate("window.broken") is None
+    until(lambda: any("script-src" in each for each in stranger.complaints()))
+    stranger.errors.clear()
