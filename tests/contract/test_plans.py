@@ -14,6 +14,7 @@ import pytest
 from hookfuse.stores.postgres import PostgresStore
 from hookfuse.stores.postgres.queries import SQL as POSTGRES
 from hookfuse.stores.sqlite import SqliteStore
+from hookfuse.stores.sqlite.connections import connected
 from hookfuse.stores.sqlite.queries import SQL as SQLITE
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +50,7 @@ async def database(tmp_path: Path) -> apsw.Connection:
     store = SqliteStore(path)
     await store.open()
     await store.close()
-    return apsw.Connection(str(path))
+    return connected(path)
 
 
 @pytest.mark.parametrize("name", LISTS + COUNTS)

@@ -1,4 +1,4 @@
-"""The claim on SQLite reads through indexes only, whatever waits."""
+"""The claim on SQLite reads through indexes only, whatever waits, and plans each statement once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from hookfuse.stores.sql import migrations, statements
+from hookfuse.stores.sqlite.connections import connected
 
 PACKAGE = "hookfuse.stores.sqlite"
 
@@ -34,7 +35,7 @@ ROUND = (
 
 @pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
 def database(request: pytest.FixtureRequest) -> apsw.Connection:
-    connection = apsw.Connection(":memory:")
+    connection = connected(":memory:")
     for migration in migrations(PACKAGE):
         connection.execute(migration.text)
     with connection:
@@ -62,3 +63,30 @@ def test_no_table_is_read_from_end_to_end(database: apsw.Connection, name: str) 
     assert steps
     for step in steps:
         assert step.startswith("SEARCH") or "lanes_busy" in step or "COVERING INDEX lanes_" in step, plan
+
+
+@pytest.mark.parametrize("name", ROUND)
+def test_new_values_need_no_new_plan(database: apsw.Connection, name: str) -> None:
+    """A statement that was run before runs with other values without being planned again."""
+    statement = statements(PACKAGE)[name]
+    planned: list[int] = []
+
+    def planning(operation: int, *_: str | None) -> int:
+        planned.append(operation)
+        return apsw.SQLITE_OK
+
+    # SQLite asks for leave while it plans, and never while it runs.
+    database.authorizer = planning
+    try:
+        database.execute(statement, _values(statement, 1)).fetchall()
+        assert planned
+        planned.clear()
+        database.execute(statement, _values(statement, 2)).fetchall()
+        assert planned == []
+    finally:
+        database.authorizer = None
+
+
+def _values(statement: str, value: int) -> tuple[int, ...]:
+    numbers = [int(number) for number in re.findall(r"\?(\d+)", statement)]
+    return (value,) * (max(numbers) if numbers else statement.count("?"))

@@ -41,7 +41,7 @@ from hookfuse.stores.sql import migrations
 from hookfuse.stores.sqlite import breakers, desk, directory, duties, notices, outbox, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
-from hookfuse.stores.sqlite.connections import Reader, Writer
+from hookfuse.stores.sqlite.connections import Reader, Writer, connected
 from hookfuse.stores.sqlite.leading import Leading
 from hookfuse.stores.sqlite.notices import Notices
 from hookfuse.stores.sqlite.serving import Serving
@@ -253,7 +253,7 @@ class SqliteStore(Serving, Notices, Leading):
         self._lock = lock
 
     def _connect_writer(self) -> apsw.Connection:
-        db = apsw.Connection(str(self._path))
+        db = connected(self._path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA cache_size = -65536")
@@ -263,7 +263,7 @@ class SqliteStore(Serving, Notices, Leading):
         return db
 
     def _connect_reader(self) -> apsw.Connection:
-        db = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
+        db = connected(self._path, apsw.SQLITE_OPEN_READONLY)
         db.set_busy_timeout(_BUSY_MS)
         return db
 

@@ -10,6 +10,7 @@ commit), and a job that fails undoes only itself. Nobody is answered before the 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -24,6 +25,17 @@ Job: TypeAlias = Callable[[apsw.Connection], T]
 _MOST_AT_ONCE = 256
 _BUSY_SECONDS = 5.0
 _BUSY_PAUSE = 0.01
+
+
+def connected(
+    path: str | os.PathLike[str], flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+) -> apsw.Connection:
+    """A connection that plans a statement once, whatever values it is given."""
+    db = apsw.Connection(os.fspath(path), flags=flags)
+    # Where it may use a partial index or a range, SQLite looks at the values, and plans anew for each new one: for the
+    # head of a lane that takes longer than reading it. Our plans are the same for all values.
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    return db
 
 
 class _Asked(NamedTuple, Generic[T]):
