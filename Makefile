@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# How many processes run tests at once. Many tests wait for servers and clocks of their own, so two pay even on one core.
+TEST_PROCESSES ?= 2
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -q --disable-pip-version-check
@@ -31,7 +33,7 @@ example: $(DEV) ## Show a breaker of the library at work
 	@$(BIN)/python examples/first_breaker.py
 
 test: $(DEV) ## Run the tests; ARGS go to pytest, as in ARGS="-k policy"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(ARGS)
 
 check: $(DEV) ## Check style, format, types and layers
 	@$(BIN)/ruff check
