@@ -1,10 +1,13 @@
 """The two connections to the database file: one that writes, and one that reads the last commit.
 
 The writer runs its statements within the event loop and hands only the commit, which waits for the disk, to a thread.
-A thread for the statements too would be slower by far: each of the thousands of small calls into SQLite lets go of the
-interpreter's lock and then queues up for it behind the loop. What is asked while a commit is under way runs in the
-next transaction, all of it together, each job within a savepoint of its own: one sync to the disk for everyone (group
-commit), and a job that fails undoes only itself. Nobody is answered before the commit.
+A thread for the statements too would be slower: each of the thousands of small calls into SQLite lets go of the
+interpreter's lock and then queues up for it behind the loop. Few large calls queue less often, but each may wait as
+long as the loop is busy, so the two still take turns and gain nothing.
+
+What is asked while a commit is under way runs in the next transaction, all of it together, each job within a savepoint
+of its own: one sync to the disk for everyone (group commit), and a job that fails undoes only itself. Nobody is
+answered before the commit.
 """
 
 from __future__ import annotations
