@@ -161,6 +161,7 @@ def test_sending_a_test(scene: Scene) -> None:
 
 def test_trying_it(scene: Scene) -> None:
     """An endpoint is tried at once, disabled or not; if it answers well it is said that it could be enabled."""
+    expect(scene.page.locator("#receiver")).to_have_count(0)
     scene.press("Try now", "try")
     expect(scene.page.locator("#decided")).to_contain_text("It answered well. 200")
     scene.audited("send_test_message")

@@ -144,9 +144,12 @@ class Service:
     def _server(self, station: Station, surface: Surface) -> _Server | None:
         if self._sock is None:
             return None
+        served = self._around(station, surface)
+        if surface.dashboard is not None and served is not surface:
+            surface.dashboard.beside = served
         return _Server(
             uvicorn.Config(
-                self._around(station, surface),
+                served,
                 loop="none",
                 http="httptools",
                 ws="none",

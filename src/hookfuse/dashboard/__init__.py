@@ -15,6 +15,7 @@ forms       text of forms as JSON               policy_form the editor of polici
 curls       requests as commands                live        the stream that tells pages to look again
 views       templates                           words       values as people read them
 drawing     sparklines and gauges, as SVG       statics     styles and scripts
+demo        receivers of the demo, to be broken
 pages/      one module for each page
 """
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
 from starlette.types import ASGIApp, Message
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 PREFIX = "/api/v1"
 _STEP = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,299}", re.ASCII)
@@ -91,23 +93,42 @@ class ApiClient:
         return bytes(_message.decode(answer.content).payload).decode()
 
     async def send(self, key: str, call: Call) -> Answer:
-        body = b"" if call.body is None else json.dumps(call.body).encode()
-        scope = _scope(key, call, len(body))
-        status, parts = 500, []
+        headers = [(b"authorization", f"Bearer {key}".encode()), (b"content-type", b"application/json")]
+        return await ask(self._app, replace(call, path=PREFIX + call.path), headers)
 
-        async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
 
-        async def send(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            else:
-                parts.append(message.get("body", b""))
+async def ask(app: ASGIApp, call: Call, headers: Headers = (), client: tuple[str, int] | None = None) -> Answer:
+    """One request to an application in this process; the call's path is the whole path."""
+    body = b"" if call.body is None else json.dumps(call.body).encode()
+    status, parts = 500, []
 
-        await self._app(scope, receive, send)
-        content = b"".join(parts)
-        return Answer(status, json.loads(content) if content else None, content)
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            parts.append(message.get("body", b""))
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": call.method,
+        "scheme": "http",
+        "path": call.path,
+        "raw_path": call.path.encode(),
+        "root_path": "",
+        "query_string": urlencode(call.query or {}).encode(),
+        "headers": [*headers, (b"content-length", str(len(body)).encode())],
+        "client": client,
+        "server": None,
+    }
+    await app(scope, receive, send)
+    content = b"".join(parts)
+    return Answer(status, json.loads(content) if content else None, content)
 
 
 def at(*steps: str) -> str:
@@ -116,25 +137,3 @@ def at(*steps: str) -> str:
         if not _STEP.fullmatch(step):
             raise Refused(Answer(404, {"detail": "There is no such thing."}))
     return "".join(f"/{step}" for step in steps)
-
-
-def _scope(key: str, call: Call, length: int) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": call.method,
-        "scheme": "http",
-        "path": PREFIX + call.path,
-        "raw_path": (PREFIX + call.path).encode(),
-        "root_path": "",
-        "query_string": urlencode(call.query or {}).encode(),
-        "headers": [
-            (b"host", b"dashboard"),
-            (b"authorization", f"Bearer {key}".encode()),
-            (b"content-type", b"application/json"),
-            (b"content-length", str(length).encode()),
-        ],
-        "client": None,
-        "server": None,
-    }

@@ -74,6 +74,8 @@ class Dashboard:
     def __init__(self, furnishing: Furnishing) -> None:
         statics = Statics()
         self.live = furnishing.live
+        self.beside: ASGIApp | None = None
+        """What serves the pages, if that is more than the service itself."""
         self._client = ApiClient(furnishing.api)
         self._views = Views(statics)
         self._entrance = Entrance(
@@ -117,7 +119,7 @@ class Dashboard:
             owner = None if session is None else await self._owner(session)
             if session is None or owner is None:
                 return self._entrance.turn_away(request)
-            visit = Visit(request, session, owner, self._client, self._views, self._version)
+            visit = Visit(request, session, owner, self._client, self._views, self._version, self.beside)
             try:
                 return await handler(visit)
             except Refused as refused:

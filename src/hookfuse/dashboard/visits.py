@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp
 
 from hookfuse.dashboard.client import Answer, ApiClient, Call, Refused, at
 from hookfuse.dashboard.curls import curl
@@ -64,11 +65,19 @@ class Owner:
 
 class Visit:
     def __init__(
-        self, request: Request, session: Session, owner: Owner, client: ApiClient, views: Views, version: str
+        self,
+        request: Request,
+        session: Session,
+        owner: Owner,
+        client: ApiClient,
+        views: Views,
+        version: str,
+        beside: ASGIApp | None = None,
     ) -> None:
         self.request = request
         self.session = session
         self.owner = owner
+        self.beside = beside
         self._client = client
         self._views = views
         self._version = version

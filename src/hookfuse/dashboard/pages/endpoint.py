@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from hookfuse.dashboard.actions import ACTIONS, Action
+from hookfuse.dashboard.demo import receiver_of
 from hookfuse.dashboard.forms import Form
 from hookfuse.dashboard.policy_form import GROUPS, TRIP, fits, typed
 from hookfuse.dashboard.visits import Visit
@@ -60,6 +61,7 @@ async def show(visit: Visit) -> Response:
         headers=headers,
         stats=stats,
         attempts=attempts["data"],
+        receiver=await receiver_of(visit.beside, visit.request, endpoint["id"]),
         buttons=_buttons(visit, endpoint, seen),
         actions=ACTIONS,
     )

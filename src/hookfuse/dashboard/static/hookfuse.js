@@ -152,6 +152,14 @@ async function copy(button) {
   setTimeout(() => (button.textContent = "Copy"), 2000);
 }
 
+// The demo's receivers
+
+async function change(button) {
+  const body = JSON.stringify({ name: button.dataset.receiver, behaviour: button.dataset.behaviour });
+  await fetch("/demo/receivers", { method: "POST", headers: { "content-type": "application/json" }, body });
+  look();
+}
+
 // Keys: / searches, g and a letter goes to a page.
 
 let went = false;
@@ -202,6 +210,7 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
   if (button.matches("[data-copy]")) copy(button);
+  if (button.matches("[data-receiver]")) change(button);
   if (button.id === "theme") switchTheme(button);
 });
 document.addEventListener("change", (event) => {
