@@ -64,6 +64,9 @@ class ThreadSession:
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
 
+    def hears(self, key: str) -> bool:
+        return not self._verbs.strict and self._verbs.mirror.fresh_for(key)
+
     def doubt(self, key: str) -> None:
         self._verbs.mirror.doubt(key)
 
