@@ -132,7 +132,9 @@ async def run(orders: Orders) -> None:
             ends.append(station.worker.stop)
         if orders.socket is not None:
             serve = Counter(station).serve
-            await asyncio.start_unix_server(serve, orders.socket, limit=_LONGEST_LINE)
+            # Kept, because a server that nobody refers to stops listening when it is collected.
+            server = await asyncio.start_unix_server(serve, orders.socket, limit=_LONGEST_LINE)
+            ends.append(server.close)
         loop.add_signal_handler(signal.SIGTERM, functools.partial(_end, events, ends))
         loop.add_reader(sys.stdin, _end_with_parent)
         events.add("ready")
