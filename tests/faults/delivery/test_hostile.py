@@ -206,6 +206,7 @@ async def test_k13_gone(site: Site) -> None:
         assert site.receivers.counts["ep_1"].requests == 1
         site.receivers.change("ep_1", Ok())
         await station.store.start_endpoint("ep_1", Stop.DISABLED)
+        await station.breakers.enable("app_1/ep_1")
         await site.rest()
 
 
