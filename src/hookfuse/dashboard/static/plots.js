@@ -30,15 +30,16 @@ function bars(name) {
   return { stroke: colour(name), fill: colour(name), width: 0, paths: uPlot.paths.bars({ size: [0.8, 8, 2] }), points: { show: false } };
 }
 
-// What each plot shows: the columns it takes, how they are drawn, and how its axis is written.
+// What each plot shows: the columns it takes, how they are drawn, how its axis is written, and how far it goes at least.
 const KINDS = {
-  rates: { columns: ["sentPerSecond", "failedPerSecond"], series: () => [line("good", true), line("bad")], values: (v) => `${+v.toFixed(1)}` },
-  latency: { columns: ["p50Seconds", "p95Seconds"], series: () => [line("accent"), line("warn")], values: seconds },
-  breakers: { columns: ["opened", "closed"], series: () => [bars("bad"), bars("good")], values: (v) => (Number.isInteger(v) ? `${v}` : "") },
-  attempts: { columns: ["okSeconds", "failedSeconds"], series: () => [dots("good"), dots("bad")], values: seconds },
+  rates: { columns: ["sentPerSecond", "failedPerSecond"], series: () => [line("good", true), line("bad")], values: (v) => `${+v.toFixed(1)}`, least: 1 },
+  latency: { columns: ["p50Seconds", "p95Seconds"], series: () => [line("accent"), line("warn")], values: seconds, least: 0.01 },
+  breakers: { columns: ["opened", "closed"], series: () => [bars("bad"), bars("good")], values: (v) => (Number.isInteger(v) ? `${v}` : ""), least: 3 },
+  attempts: { columns: ["okSeconds", "failedSeconds"], series: () => [dots("good"), dots("bad")], values: seconds, least: 0.01 },
 };
 
-function options(kind, width) {
+function options(kind, width, instants) {
+  const [first, last] = [instants[0], instants[instants.length - 1]];
   const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   return {
     width,
@@ -46,7 +47,11 @@ function options(kind, width) {
     padding: [8, 6, 0, 0],
     cursor: { show: false },
     legend: { show: false },
-    scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, kind === "breakers" ? 3 : 0.01)] } },
+    scales: {
+      // A single instant has no width of its own.
+      x: { range: () => (first === last ? [first - 30, last + 30] : [first, last]) },
+      y: { range: (_, low, high) => [0, Math.max(high * 1.1, KINDS[kind].least)] },
+    },
     axes: [
       { ...axis, grid: { show: false }, space: 70, size: 24, values: [[3600, "{HH}:{mm}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", null, null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] },
       { ...axis, size: 52, space: 36, values: (_, found) => found.map(KINDS[kind].values) },
@@ -63,7 +68,7 @@ function draw(element, data) {
   element.dataset.none = kind === "attempts" ? "No attempts yet" : "Numbers come in a few seconds";
   plots.get(element)?.destroy();
   plots.delete(element);
-  if (!empty) plots.set(element, new uPlot(options(kind, element.clientWidth), columns, element));
+  if (!empty) plots.set(element, new uPlot(options(kind, element.clientWidth, columns[0]), columns, element));
 }
 
 const answers = new Map();
