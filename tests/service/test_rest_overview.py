@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,26 @@ async def test_the_sickest_come_first(idle: Service) -> None:
     assert words == ["disabled", "disabled", "forced_open", "blocked", "paused", *["closed"] * 4]
     places = [WORST_FIRST[Condition(word)] for word in words]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("falls_ill", [True, False])
+async def test_changes_while_listing(idle: Service, monkeypatch: pytest.MonkeyPatch, falls_ill: bool) -> None:
+    """An endpoint that falls ill or recovers while it is being listed is listed once all the same."""
+    app = await idle.app()
+    changing, other = await idle.endpoint(app), await idle.endpoint(app)
+    if not falls_ill:
+        await idle.store.stop_endpoint(changing, Stop.PAUSED)
+    read = idle.store.sick_endpoints
+
+    async def then_changes(*asked: Any) -> Any:
+        found = await read(*asked)
+        change = idle.store.stop_endpoint if falls_ill else idle.store.start_endpoint
+        await change(changing, Stop.PAUSED)
+        return found
+
+    monkeypatch.setattr(idle.store, "sick_endpoints", then_changes)
+    listed = [each["id"] for each in (await idle.ok("GET", "/endpoint"))["data"]]
+    assert sorted(listed) == sorted([changing, other])
 
 
 async def test_choosing_endpoints(idle: Service) -> None:

@@ -144,17 +144,15 @@ async def _app_id(call: Call, query: ConditionsQuery) -> str | None:
 async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Condition], span: Span) -> list[_Row]:
     breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
     names = [_name(key) for key in breakers]
-    parts = [_SICK, _OTHERS] if not span.backwards else [_OTHERS, _SICK]
-    found: list[_Row] = []
-    for part in parts:
-        if part == _SICK:
-            sick = [_row(each, breakers) for each in await call.parts.store.sick_endpoints(chosen, names)]
-            sick.sort(key=lambda row: row.mark, reverse=span.backwards)
-            found += [row for row in sick if row.condition in wanted and span.after < row.mark < span.before]
-        elif Condition.CLOSED in wanted and len(found) < span.limit:
-            others = await call.parts.store.other_endpoints(chosen, names, _within_others(span, len(found)))
-            found += [_Row(Mark(_OTHERS, each.id), each, None, Condition.CLOSED) for each in others]
-    return found[: span.limit]
+    sick = [_row(each, breakers) for each in await call.parts.store.sick_endpoints(chosen, names)]
+    sick.sort(key=lambda row: row.mark, reverse=span.backwards)
+    found = [row for row in sick if row.condition in wanted and span.after < row.mark < span.before]
+    if Condition.CLOSED not in wanted or (len(found) >= span.limit and not span.backwards):
+        return found[: span.limit]
+    within = _within_others(span, 0 if span.backwards else len(found))
+    listed = await call.parts.store.other_endpoints(chosen, [row.endpoint.id for row in sick], within)
+    others = [_Row(Mark(_OTHERS, each.id), each, None, Condition.CLOSED) for each in listed]
+    return (others + found if span.backwards else found + others)[: span.limit]
 
 
 def _name(key: str) -> str:

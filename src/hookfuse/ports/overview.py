@@ -15,8 +15,12 @@ class Overview(Protocol):
         """Those that are stopped, flagged or failing, or whose id or breaker key is one of `names`; by id."""
         ...
 
-    async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
-        """A page of all that `sick_endpoints` leaves out, by id."""
+    async def other_endpoints(self, chosen: EndpointFilter, but: Sequence[str], span: Span) -> Sequence[Listed]:
+        """A page of all but these ids, by id.
+
+        They are those that `sick_endpoints` found, and not what would be sick by now: whoever changes between the two
+        reads is in exactly one of them.
+        """
         ...
 
     async def recent(self, endpoint_ids: Sequence[str], slots: int) -> Sequence[Tally]:

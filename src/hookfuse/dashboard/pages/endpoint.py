@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from hookfuse.dashboard.actions import ACTIONS, Action
+from hookfuse.dashboard.client import Answer, Refused
 from hookfuse.dashboard.demo import receiver_of
 from hookfuse.dashboard.forms import Form
 from hookfuse.dashboard.policy_form import GROUPS, TRIP, fits, typed
@@ -40,8 +41,11 @@ async def show(visit: Visit) -> Response:
         (*at, "attempt-stats"),
         ("profile",),
     )
-    # By its id it is the only one: the list and this page say the same of it.
-    (row,) = (await visit.get("endpoint", search=endpoint["id"], app_id=owner["id"]))["data"]
+    # The list and this page say the same of it.
+    listed = (await visit.get("endpoint", search=endpoint["id"], app_id=owner["id"]))["data"]
+    row = next((each for each in listed if each["id"] == endpoint["id"]), None)
+    if row is None:
+        raise Refused(Answer(404, {"detail": "It was deleted just now."}))
     attempts = await visit.get("app", app, "attempt", "endpoint", id_, limit=_ATTEMPTS, with_content="false")
     return visit.page(
         "endpoint.html",

@@ -20,8 +20,8 @@ async def sick_endpoints(db: Connection, chosen: EndpointFilter, names: Sequence
     return [_listed(row) for row in found]
 
 
-async def other_endpoints(db: Connection, chosen: EndpointFilter, names: Sequence[str], span: Span) -> list[Listed]:
-    values = (list(names), chosen.app_id, searched(chosen.text))
+async def other_endpoints(db: Connection, chosen: EndpointFilter, but: Sequence[str], span: Span) -> list[Listed]:
+    values = (list(but), chosen.app_id, searched(chosen.text))
     return [_listed(row) for row in await by_id(db, "other_endpoints", span, *values)]
 
 

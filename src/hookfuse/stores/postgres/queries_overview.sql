@@ -26,8 +26,7 @@ SELECT e.id, e.app_id, a.name AS app_name, e.url, e.description, e.uid, e.breake
 FROM hookfuse.endpoints AS e
 JOIN hookfuse.applications AS a ON a.id = e.app_id JOIN hookfuse.lanes AS l ON l.endpoint_id = e.id
 WHERE e.id > $1 AND e.id < $2 AND ($5::text IS NULL OR e.app_id = $5)
-  AND e.stop = 0 AND e.flag = '' AND NOT l.failing
-  AND e.id <> ALL ($4::text[]) AND (e.breaker_key IS NULL OR e.breaker_key <> ALL ($4))
+  AND e.stop & 8 = 0 AND e.id <> ALL ($4::text[])
   AND ($6 = '' OR position(
     $6 IN lower(concat_ws(E'\n', e.url, e.description, e.id, e.uid, a.name) COLLATE "C")
   ) > 0)

@@ -23,8 +23,8 @@ def sick_endpoints(db: apsw.Connection, chosen: EndpointFilter, names: Sequence[
     return [_listed(row) for row in db.execute(SQL["sick_endpoints"], _values(chosen, names))]
 
 
-def other_endpoints(db: apsw.Connection, chosen: EndpointFilter, names: Sequence[str], span: Span) -> list[Listed]:
-    return page(db, "other_endpoints", span, _listed, **_values(chosen, names))
+def other_endpoints(db: apsw.Connection, chosen: EndpointFilter, but: Sequence[str], span: Span) -> list[Listed]:
+    return page(db, "other_endpoints", span, _listed, **_values(chosen, but))
 
 
 def recent(db: apsw.Connection, endpoint_ids: Sequence[str], slots: int, now: int) -> list[Tally]:

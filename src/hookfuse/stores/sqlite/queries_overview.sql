@@ -24,9 +24,7 @@ ORDER BY e.id;
 SELECT e.id, e.app_id, a.name, e.url, e.description, e.uid, e.breaker_key, e.stop, e.disabled_reason, e.flag, l.failing
 FROM endpoints AS e JOIN applications AS a ON a.id = e.app_id JOIN lanes AS l ON l.endpoint_id = e.id
 WHERE e.id > :after_id AND e.id < :before_id AND (:app IS NULL OR e.app_id = :app)
-  AND e.stop = 0 AND e.flag = '' AND l.failing = 0
-  AND e.id NOT IN (SELECT value FROM json_each(:names))
-  AND (e.breaker_key IS NULL OR e.breaker_key NOT IN (SELECT value FROM json_each(:names)))
+  AND e.stop & 8 = 0 AND e.id NOT IN (SELECT value FROM json_each(:names))
   AND (:text = '' OR instr(
     lower(e.url || char(10) || e.description || char(10) || e.id || char(10) || coalesce(e.uid, '') || char(10) || a.name),
     :text

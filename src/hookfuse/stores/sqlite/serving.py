@@ -146,8 +146,8 @@ class Serving:
     async def sick_endpoints(self, chosen: EndpointFilter, names: Sequence[str]) -> Sequence[Listed]:
         return await self._read(lambda db: overview.sick_endpoints(db, chosen, names))
 
-    async def other_endpoints(self, chosen: EndpointFilter, names: Sequence[str], span: Span) -> Sequence[Listed]:
-        return await self._read(lambda db: overview.other_endpoints(db, chosen, names, span))
+    async def other_endpoints(self, chosen: EndpointFilter, but: Sequence[str], span: Span) -> Sequence[Listed]:
+        return await self._read(lambda db: overview.other_endpoints(db, chosen, but, span))
 
     async def recent(self, endpoint_ids: Sequence[str], slots: int) -> Sequence[Tally]:
         return await self._read(lambda db: overview.recent(db, endpoint_ids, slots, self._now_ms()))
