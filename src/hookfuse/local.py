@@ -116,20 +116,6 @@ class MemoryStore:
             self._release()
         self.record(Admission(key, policy, generation), Outcome.OK, max(now - started, 0.0), None)
 
-    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
-        with self._lock:
-            now = self.timer()
-            breaker = self._breakers.get(key)
-            if breaker is None or breaker.quick is None or generation < breaker.generation:
-                return False
-            quick_policy, since, until = breaker.quick
-            if quick_policy is not policy or not since <= now < until:
-                return False
-            breaker.window.quick += 1
-            breaker.window.latency_ms += milliseconds(seconds)
-            breaker.touched = now
-        return True
-
     def admit(self, key: str, policy: Policy) -> Admission:
         generation = self.healthy(key)
         if generation is not None:
@@ -328,7 +314,6 @@ class MemorySession:
         self.healthy = store.healthy
         self.refusal = store.refusal
         self.succeeded = store.succeeded
-        self.count = store.count
         self.subscribe = store.subscribe
 
     async def admit(self, key: str, policy: Policy) -> Admission:

@@ -42,6 +42,11 @@ async def test_a_breaker_from_trip_to_probe(service: Service, receivers: Receive
     app, other = await service.app(), await service.app("Other")
     endpoint = await _tripped(service, receivers, app)
     at = f"/app/{app}/breaker/{endpoint}"
+
+    async def all_held() -> bool:
+        return int((await service.ok("GET", at))["held"]) == 4
+
+    await service.until(all_held)
     shown = await service.ok("GET", at)
     assert (shown["reason"], shown["streak"], shown["key"]) == ("streak", 1, f"{app}/{endpoint}")
     assert shown["probeAt"] > shown["openedAt"]

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 from hookfuse.core.admission import Admission
 from hookfuse.core.bounds import Duration, finite
 from hookfuse.core.keys import check_key
-from hookfuse.core.outcome import OK, Classify, Outcome
+from hookfuse.core.outcome import Classify, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Order
 from hookfuse.core.window import Counts
@@ -118,13 +118,6 @@ class Face(Generic[S, T]):
         seconds = check_report(outcome, latency, error)
         admission.settle()
         return seconds
-
-    def _counted(self, admission: Admission, outcome: Outcome, seconds: float | None) -> bool:
-        """Count a plain success the short way, if this is one: there is nothing to wait for."""
-        plain = outcome.kind is OK and admission.token is None and not admission.degraded
-        if not plain or seconds is None:
-            return False
-        return self._session.count(admission.key, admission.policy, admission.generation, seconds)
 
     def _give_back(self, admission: Admission) -> bool:
         """Whether there is something to release."""

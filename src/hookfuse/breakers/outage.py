@@ -57,10 +57,8 @@ class Outage:
 
     @property
     def degraded(self) -> bool:
-        """Whether any part of the store is thought to be away: it did not answer, and has not been heard of since."""
-        hears: Callable[[str], bool] | None = getattr(self._session, "hears", None)
-        # Calls to healthy keys do not ask the store, so nothing but its mirror may tell that it is back.
-        return any(hears is None or not hears(key) for key in list(self._lost.values()))
+        """Whether any part of the store is thought to be away."""
+        return bool(self._lost)
 
     def ask(self, key: str) -> Admission | None:
         """Leave to ask the part of the store that has this key; None while it is thought to be away."""

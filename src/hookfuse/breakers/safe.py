@@ -31,7 +31,6 @@ class _Safe:
         self.healthy: Callable[[str], int | None] = session.healthy
         self.refusal: Callable[[str, Policy], BreakerOpen | None] = session.refusal
         self.succeeded: Callable[[str, Policy, int, float], None] = session.succeeded
-        self.count: Callable[[str, Policy, int, float], bool] = session.count
         self._session = session
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:

@@ -111,9 +111,7 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
 
     async def admit(self, key: str) -> Admission:
         """May I call? Settle what is allowed with `record` or `release`, once."""
-        generation = self._session.healthy(check_key(key))
-        if generation is not None:
-            return Admission(key, self.policy(key), generation)
+        check_key(key)
         return await self._session.admit(key, self.policy(key))
 
     async def record(
@@ -126,7 +124,7 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
     ) -> Transition | None:
         """Report the outcome of an admitted call; returns the transition that it caused, if any."""
         seconds = self._settle(admission, outcome, latency, error)
-        if admission.would_deny or self._counted(admission, outcome, seconds):
+        if admission.would_deny:
             return None
         return await self._session.record(admission, outcome, seconds, error)
 

@@ -111,9 +111,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
 
     def admit(self, key: str) -> Admission:
         """May I call? Settle what is allowed with `record` or `release`, once."""
-        generation = self._session.healthy(check_key(key))
-        if generation is not None:
-            return Admission(key, self.policy(key), generation)
+        check_key(key)
         return self._session.admit(key, self.policy(key))
 
     def record(
@@ -126,7 +124,7 @@ class Breakers(Face[BreakerSession, Transition | None]):
     ) -> Transition | None:
         """Report the outcome of an admitted call; returns the transition that it caused, if any."""
         seconds = self._settle(admission, outcome, latency, error)
-        if admission.would_deny or self._counted(admission, outcome, seconds):
+        if admission.would_deny:
             return None
         return self._session.record(admission, outcome, seconds, error)
 

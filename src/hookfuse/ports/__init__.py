@@ -74,10 +74,6 @@ class HotPath(Protocol):
         """Count a success of a call that `healthy` let through; `started` is a reading of `timer`."""
         ...
 
-    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
-        """Count a success that took so long, if nobody has to judge it; False: `record` it."""
-        ...
-
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         """Tell `observer` each transition once; returns what ends it."""
         ...

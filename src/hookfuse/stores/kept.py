@@ -126,12 +126,6 @@ class KeptBreakers(MemoryStore):
         super().succeeded(key, policy, generation, started)
         self._note(key)
 
-    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
-        counted = super().count(key, policy, generation, seconds)
-        if counted:
-            self._note(key)
-        return counted
-
     def _keep(self, step: Step) -> None:
         super()._keep(step)
         self._made += step.made

@@ -66,9 +66,6 @@ class TaskSession(TaskSampling):
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
 
-    def hears(self, key: str) -> bool:
-        return not self._verbs.strict and self._verbs.mirror.fresh_for(key)
-
     def doubt(self, key: str) -> None:
         self._verbs.mirror.doubt(key)
 
@@ -84,12 +81,6 @@ class TaskSession(TaskSampling):
             run.latency_ms += (self.timer() - started) * 1000
             return
         self._buffer(key, policy, generation, (self.timer() - started) * 1000)
-
-    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
-        if self._verbs.strict or self._verbs.mirror.healthy(key) is None:
-            return False
-        self._buffer(key, policy, generation, seconds * 1000)
-        return True
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         unsubscribe = self._verbs.announcer.subscribe(observer)

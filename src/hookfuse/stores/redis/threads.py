@@ -64,9 +64,6 @@ class ThreadSession:
     def last_known(self, key: str, policy: Policy) -> Admission:
         return self._verbs.mirror.last_known(key, policy)
 
-    def hears(self, key: str) -> bool:
-        return not self._verbs.strict and self._verbs.mirror.fresh_for(key)
-
     def doubt(self, key: str) -> None:
         self._verbs.mirror.doubt(key)
 
@@ -83,14 +80,6 @@ class ThreadSession:
             lock.release()
         if not self._wake.is_set():
             self._wake.set()
-
-    def count(self, key: str, policy: Policy, generation: int, seconds: float) -> bool:
-        if self._verbs.strict or self._verbs.mirror.healthy(key) is None:
-            return False
-        with self._lock:
-            self._verbs.outbox.add(key, policy, generation, seconds * 1000)
-        self._wake.set()
-        return True
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         unsubscribe = self._verbs.announcer.subscribe(observer)
