@@ -39,6 +39,7 @@ from hookfuse.app.web import WebSettings, make_app
 from hookfuse.config import Settings
 from hookfuse.dashboard import Live
 from hookfuse.delivery.courier import Attempted
+from hookfuse.telemetry import Observer
 
 _log = logging.getLogger("hookfuse.app")
 
@@ -57,7 +58,7 @@ class Part(StrEnum):
 
 
 class Service:
-    """One process. `started` is called when it takes requests."""
+    """One process. `started` is called when it takes requests, `changed` for each transition that it learns of."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Service:
         around: Around = lambda station, served: served,
         *,
         heeds_signals: bool = True,
+        changed: Observer = lambda transition: None,
     ) -> None:
         self._settings = settings
         self._part = part
@@ -75,6 +77,7 @@ class Service:
         self._started = started
         self._around = around
         self._heeds_signals = heeds_signals
+        self._changed = changed
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -93,7 +96,7 @@ class Service:
             async with station, AsyncExitStack() as stack:
                 await check_master_key(station, self._settings)
                 admin_key = None if self._part is Part.WORKER else await make_first_key(station.store)
-                for observer in (metrics.changed, live.ring):
+                for observer in (metrics.changed, live.ring, self._changed):
                     stack.callback(station.breakers.subscribe(observer).close)
                 health = Health(station, delivers=self._part is not Part.API)
                 await stack.enter_async_context(station.leader)

@@ -13,7 +13,7 @@ from typing import Any, Self
 from hookfuse.config import variable
 from hookfuse.config.settings import PREFIX
 from hookfuse.core.state import State
-from hookfuse.demo.worker import READY
+from hookfuse.demo.worker import HEARD, READY
 from hookfuse.errors import HookfuseError
 
 _STARTS_WITHIN = 60.0
@@ -36,7 +36,7 @@ class Member:
             self.ready.set()
         elif line["event"] == "attempt":
             self.attempts[line["endpoint_id"]] += 1
-        elif line["event"] == "breaker" and line["after"] == State.OPEN:
+        elif line["event"] == HEARD and line["after"] == State.OPEN:
             self.opened.add((line["key"], line["generation"]))
 
 
