@@ -32,8 +32,14 @@ demo: $(DEV) ## Show the whole idea in one minute: six receivers, and one of the
 example: $(DEV) ## Show a breaker of the library at work
 	@$(BIN)/python examples/first_breaker.py
 
+# Faults are told by what happens in time, so nothing else runs beside them.
 test: $(DEV) ## Run the tests; ARGS go to pytest, as in ARGS="-k policy"
-	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(ARGS)
+ifeq ($(strip $(ARGS)),)
+	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/faults
+	@$(BIN)/python -m pytest tests/faults
+else
+	@$(BIN)/python -m pytest $(ARGS)
+endif
 
 check: $(DEV) ## Check style, format, types and layers
 	@$(BIN)/ruff check
