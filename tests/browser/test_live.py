@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from hookfuse.testing.receivers import Failing, Ok
 from tests.browser.site import Site, Visitor, visiting
@@ -41,6 +41,21 @@ def test_a_page_follows(page: Page, site: Site, app: str) -> None:
     message = site.send(app, event_type="follows")
     expect(page.locator("#attempts")).to_contain_text(message)
     assert never_reloaded(page)
+
+
+def test_nothing_falls_between(page: Page, site: Site, app: str) -> None:
+    """What happens after a page was made and before its stream began is on the page as soon as the stream is there."""
+    endpoint = site.endpoint(app, eventTypes=["between"])
+    held: list[Route] = []
+    page.route("**/dashboard/live", lambda route: held.append(route))
+    page.goto(f"{site.url}/dashboard/endpoints/{app}/{endpoint}")
+    page.wait_for_function("stream !== null")
+    until(lambda: page.evaluate("1") == 1 and bool(held))
+    site.ok("POST", f"/app/{app}/breaker/{endpoint}/force", {"to": "open"})
+    expect(page.locator("#title .pill").first).to_have_text("Closed")
+    held[0].continue_()
+    page.unroute("**/dashboard/live")
+    expect(page.locator("#title .pill").first).to_have_text("Forced open", timeout=3_000)
 
 
 def test_what_is_being_done_is_left_alone(page: Page, site: Site, app: str) -> None:

@@ -10,6 +10,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 MOST_BYTES = 64 * 1024
+_ROUND = "2030-01-31T18:00"
+"""An instant at a full minute, whose seconds browsers leave out; the API wants them."""
 
 
 class Form:
@@ -51,6 +53,8 @@ class Form:
     def instant(self, name: str) -> str | None:
         """An instant as a field for date and time gives it. The zone is UTC, like every time on the pages."""
         text = self.text(name)
+        if len(text) == len(_ROUND):
+            text += ":00"
         return f"{text}Z" if text and not text.endswith("Z") and "+" not in text else text or None
 
     def later(self, name: str) -> str | None:

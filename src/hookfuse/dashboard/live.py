@@ -50,6 +50,8 @@ class Live:
         try:
             yield _HELLO
             seen, told = self._changes, time.monotonic()
+            # The page was made before this stream began: whatever happened in between is seen by looking once.
+            yield CHANGE
             while not self._closed:
                 if self._changes == seen:
                     await self._pause(_CHECK_EVERY)
