@@ -92,20 +92,29 @@ def mail_server(
     thread = threading.Thread(target=loop.run_forever, name="mail-server", daemon=True)
     thread.start()
 
+    # A client that has gone may not have said farewell in TLS; half a minute is waited for that by default.
+    farewell = 0.1 if tls is not None else None
+
     async def start() -> asyncio.Server:
         return await loop.create_server(
-            lambda: _Session(opened, inbox, hostname="test", loop=loop, **settings), "127.0.0.1", 0, ssl=tls
+            lambda: _Session(opened, inbox, hostname="test", loop=loop, **settings),
+            "127.0.0.1",
+            0,
+            ssl=tls,
+            ssl_shutdown_timeout=farewell,
         )
 
     async def stop() -> None:
+        # Begun before `close`, it ends when the last socket has: Python 3.11 waits for nothing afterwards.
+        closed = asyncio.create_task(server.wait_closed())
+        await asyncio.sleep(0)
         server.close()
         for transport in opened:
             transport.abort()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in asyncio.all_tasks() - {asyncio.current_task(), closed}:
             task.cancel()
-        # Transports say farewell to their protocols a turn of the loop later, those beneath TLS once more.
-        for _ in range(5):
-            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await closed
 
     server = asyncio.run_coroutine_threadsafe(start(), loop).result()
     inbox.port = server.sockets[0].getsockname()[1]
