@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from hookfuse.core.admission import Admission
 from hookfuse.core.outcome import Outcome
@@ -29,6 +29,10 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hookfuse")
 _BATCHED = frozenset({"admit", "record", "release", "oks"})
+_JOURNEYS = 2
+_PASSENGERS = 64
+_Question: TypeAlias = tuple[Sequence[Command], asyncio.Future[list[Reply]]]
+"""What is asked together stays together and in its order."""
 
 
 class TaskSession(TaskSampling):
@@ -43,8 +47,9 @@ class TaskSession(TaskSampling):
         self._checking: asyncio.Future[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._flushing: asyncio.TimerHandle | None = None
-        self._asked: list[tuple[Command, asyncio.Future[Reply]]] = []
-        self._asking = False
+        self._asked: list[_Question] = []
+        self._leaving = False
+        self._journeys = 0
         self._flights = AsyncFlights(self._verbs, self._link)
         self._pause = FLUSH_SECONDS
         self._running: set[asyncio.Task[None]] = set()
@@ -212,29 +217,35 @@ class TaskSession(TaskSampling):
             result: T = done.value
             return result
 
-    async def _send(self, commands: Sequence[Command]) -> list[Reply]:
+    def _send(self, commands: Sequence[Command]) -> Awaitable[list[Reply]]:
         """Put commands to those of the same tick; force and evaluate go alone."""
-        if len(commands) == 1 and commands[0].verb in _BATCHED:
-            return [await self._put(commands[0])]
-        if any(command.verb not in _BATCHED for command in commands):
-            made = self._verbs.commands
-            return [read_reply(each.key, await self._link.run(made.alone(each))) for each in commands]
-        return await asyncio.gather(*[self._put(command) for command in commands])
+        return self._put(commands) if commands[-1].verb in _BATCHED else self._send_alone(commands)
 
-    def _put(self, command: Command) -> asyncio.Future[Reply]:
-        if not self._asking:
-            # Begins with the next turn of the loop, so whatever this one asks goes along.
-            self._asking = True
-            self._spawn(self._ask_all())
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._asked.append((command, future))
+    async def _send_alone(self, commands: Sequence[Command]) -> list[Reply]:
+        made = self._verbs.commands
+        return [read_reply(each.key, await self._link.run(made.alone(each))) for each in commands]
+
+    def _put(self, commands: Sequence[Command]) -> asyncio.Future[list[Reply]]:
+        future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+        self._asked.append((commands, future))
+        self._leave_soon()
         return future
 
-    async def _ask_all(self) -> None:
-        """One journey at a time; what is asked meanwhile goes with the next."""
+    def _leave_soon(self) -> None:
+        """Begin a journey with the next turn of the loop, so that whatever this one asks goes along."""
+        if not self._leaving and self._journeys < _JOURNEYS:
+            self._leaving = True
+            self._spawn(self._travel())
+
+    async def _travel(self) -> None:
+        """What is asked meanwhile goes with the next journey; a second one keeps Redis busy while we read replies."""
+        self._leaving = False
+        self._journeys += 1
         try:
             while self._asked:
-                asked, self._asked = self._asked, []
+                asked, self._asked = self._asked[:_PASSENGERS], self._asked[_PASSENGERS:]
+                if self._asked:
+                    self._leave_soon()
                 lost = await self._ask(asked)
                 if lost is not None:
                     # Those who waited for this journey have waited long enough.
@@ -242,31 +253,34 @@ class TaskSession(TaskSampling):
                     for _, future in asked:
                         _fail(future, lost)
         finally:
-            self._asking = False
+            self._journeys -= 1
 
-    async def _ask(self, asked: list[tuple[Command, asyncio.Future[Reply]]]) -> StoreError | None:
+    async def _ask(self, asked: Sequence[_Question]) -> StoreError | None:
         """Run commands in one round trip, a call for each shard; returns the error if Redis was not reached."""
-        waiting = {id(command): future for command, future in asked}
         try:
-            calls = list(self._verbs.commands.batches([command for command, _ in asked]))
+            calls = list(self._verbs.commands.batches([command for commands, _ in asked for command in commands]))
+            replies: dict[int, Reply] = {}
             for call, result in zip(calls, await self._link.run_all(calls), strict=True):
+                if isinstance(result, StoreError):
+                    refused = {id(command) for command in call.commands}
+                    for commands, future in asked:
+                        if not refused.isdisjoint(map(id, commands)):
+                            _fail(future, result)
+                    continue
                 for place, command in enumerate(call.commands):
-                    future = waiting[id(command)]
-                    if isinstance(result, StoreError):
-                        _fail(future, result)
-                        continue
-                    reply = read_reply(command.key, result[place])
+                    replies[id(command)] = reply = read_reply(command.key, result[place])
                     # Before anyone goes on, this process knows what its own commands changed.
                     self._verbs.learn(reply)
-                    if not future.done():
-                        future.set_result(reply)
+            for commands, future in asked:
+                if not future.done():
+                    future.set_result([replies[id(command)] for command in commands])
         except StoreError as lost:
-            for future in waiting.values():
+            for _, future in asked:
                 _fail(future, lost)
             return lost
         except Exception as error:
             # Whatever it was, nobody may wait for ever.
-            for future in waiting.values():
+            for _, future in asked:
                 _fail(future, unreadable(error))
         return None
 
@@ -299,6 +313,6 @@ def _unsure(key: str) -> None:
     """Strict: no key is known to be healthy."""
 
 
-def _fail(future: asyncio.Future[Reply], error: StoreError) -> None:
+def _fail(future: asyncio.Future[list[Reply]], error: StoreError) -> None:
     if not future.done():
         future.set_exception(error)

@@ -141,7 +141,7 @@ def report_args(
 
 
 def read_reply(key: str, reply: Sequence[Any]) -> Reply:
-    transitions = tuple(_read_transition(row) for row in reply[0])
+    transitions = tuple(map(_read_transition, reply[0]))
     generation = transitions[-1].generation if transitions else 0
     news = read_news(key, generation, reply[1]) if reply[1] else None
     return Reply(transitions, news, reply[2] if len(reply) > 2 else ())
