@@ -9,10 +9,15 @@ from typing import Any, NamedTuple
 from hookfuse.core.delivery import Claim, DeliveryState, Settlement
 from hookfuse.core.endpoint import Endpoint
 from hookfuse.core.notice import Event, Occurrence
-from hookfuse.core.state import CLOSED, DISABLED, HALF_OPEN, OPEN, Snapshot, State, Transition
+from hookfuse.core.rules import RULES
+from hookfuse.core.state import CLOSED, DISABLED, HALF_OPEN, NOT_FORCED, OPEN, Snapshot, State, Transition
 
 BY_HAND = "by hand"
 """The reason of an endpoint that its owner disabled."""
+GONE = "gone: the endpoint answered 410"
+"""The reason of an endpoint that wants nothing any more."""
+_BY_ITSELF = frozenset({*RULES, "probe_failed", "probe_slow", GONE})
+"""Why a breaker is disabled that nobody ordered to be."""
 AUTOMATIC = frozenset({"breaker", "worker"})
 """Actors that are nobody."""
 
@@ -33,6 +38,19 @@ class Head(NamedTuple):
     key: str
     generation: int
     state: State
+
+
+class Unstopped(NamedTuple):
+    """An endpoint that is enabled though its breaker, by the last transition that is kept, is disabled."""
+
+    endpoint_id: str
+    key: str
+
+
+def disabled_itself(snapshot: Snapshot) -> bool:
+    """Whether a breaker is disabled for good, and not because someone said so: then its endpoints are stopped."""
+    for_good = snapshot.state is DISABLED and snapshot.probe_at is None and snapshot.override is NOT_FORCED
+    return for_good and snapshot.reason in _BY_ITSELF
 
 
 def app_of(key: str) -> str:

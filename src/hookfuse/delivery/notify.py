@@ -5,8 +5,8 @@ posts it again with the same id; that is the only way in which anyone is told tw
 deadline of its own, so a mail server that hangs holds up mails and nothing else. What cannot be posted comes back on a
 schedule, and is given up, visibly, after its last attempt.
 
-The same duty looks for endpoints that have failed for long (`look_for_failing`), and for transitions that nobody wrote
-down (`reconcile.py`).
+The same duty looks for endpoints that have failed for long (`look_for_failing`), and for what nobody wrote down or
+finished (`reconcile.py`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Notifier:
         pause = self._settings.poll
         while True:
             try:
-                await self._reconciler.look()
+                await self._reconciler.look(tenure)
                 for happened in await self._store.look_for_failing(self._settings.stages_ms, tenure):
                     self._on_failing(happened)
             except StoreError as error:

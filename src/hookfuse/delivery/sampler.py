@@ -102,7 +102,7 @@ class Sampler:
         judgement = await self._breakers.judge(samples, fence=0 if tenure is None else tenure.fence, floor=floor)
         for made in judgement.transitions:
             if made.after is DISABLED and counted[made.key].policy.reenable_ms is None:
-                await stop_guarded(self._store, made.key, f"breaker: {made.reason}")
+                await stop_guarded(self._store, made.key, made.reason, tenure)
         if not judgement.replaced:
             if self._keeper is not None:
                 await self._keeper.keep(judgement.generation, tenure)

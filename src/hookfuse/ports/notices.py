@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hookfuse.core.duty import Tenure
-from hookfuse.core.history import Entry, Head
+from hookfuse.core.history import Entry, Head, Unstopped
 from hookfuse.core.mail import Mail, Mailed
 from hookfuse.core.notice import Notice, NoticeChannel, NoticeSettings, NoticeState, Occurrence
 from hookfuse.core.paging import Span
@@ -28,6 +28,10 @@ class History(Protocol):
 
     async def unhealthy_heads(self, after: str, limit: int) -> Sequence[Head]:
         """Breakers that were not closed by what is kept, by key."""
+        ...
+
+    async def unstopped(self, after: str, limit: int) -> Sequence[Unstopped]:
+        """Enabled endpoints behind breakers that were disabled by what is kept, by endpoint."""
         ...
 
     async def transitions_page(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from hookfuse.core.duty import Tenure
-from hookfuse.core.history import Entry, Head
+from hookfuse.core.history import Entry, Head, Unstopped
 from hookfuse.core.notice import (
     Event,
     Notice,
@@ -44,6 +44,9 @@ class Notices:
 
     async def unhealthy_heads(self, after: str, limit: int) -> Sequence[Head]:
         return await self._asked(lambda db: _heads(db, "unhealthy_heads", after, limit))
+
+    async def unstopped(self, after: str, limit: int) -> Sequence[Unstopped]:
+        return await self._asked(lambda db: _unstopped(db, after, limit))
 
     async def transitions_page(
         self, span: Span, *, app_id: str | None = None, key: str | None = None
@@ -95,6 +98,10 @@ class Notices:
 
 async def _heads(db: Connection, name: str, *values: Any) -> list[Head]:
     return [Head(key, generation, State(state)) for key, generation, state in await db.fetch(SQL[name], *values)]
+
+
+async def _unstopped(db: Connection, after: str, limit: int) -> list[Unstopped]:
+    return [Unstopped(*row) for row in await db.fetch(SQL["unstopped"], after, limit)]
 
 
 async def _transitions(db: Connection, span: Span, app_id: str | None, key: str | None) -> list[Entry]:

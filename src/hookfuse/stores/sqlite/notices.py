@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import apsw
 
 from hookfuse.core.duty import Tenure
-from hookfuse.core.history import Entry, Head
+from hookfuse.core.history import Entry, Head, Unstopped
 from hookfuse.core.notice import (
     Event,
     Notice,
@@ -46,6 +46,9 @@ class Notices:
 
     async def unhealthy_heads(self, after: str, limit: int) -> Sequence[Head]:
         return await self._read(lambda db: _heads(db, "unhealthy_heads", after=after, limit=limit))
+
+    async def unstopped(self, after: str, limit: int) -> Sequence[Unstopped]:
+        return await self._read(lambda db: _unstopped(db, after, limit))
 
     async def transitions_page(
         self, span: Span, *, app_id: str | None = None, key: str | None = None
@@ -113,6 +116,11 @@ def end_leases(db: apsw.Connection) -> None:
 def _heads(db: apsw.Connection, name: str, **values: Any) -> list[Head]:
     rows: list[Any] = db.execute(SQL[name], values).fetchall()
     return [Head(key, generation, State(state)) for key, generation, state in rows]
+
+
+def _unstopped(db: apsw.Connection, after: str, limit: int) -> list[Unstopped]:
+    rows: list[Any] = db.execute(SQL["unstopped"], {"after": after, "limit": limit}).fetchall()
+    return [Unstopped(*row) for row in rows]
 
 
 def _entry(row: Any) -> Entry:
