@@ -14,6 +14,8 @@ from hookfuse.core.state import CLOSED, DISABLED, HALF_OPEN, NOT_FORCED, OPEN, S
 
 BY_HAND = "by hand"
 """The reason of an endpoint that its owner disabled."""
+BY_BREAKER = "breaker: "
+"""How the reason of an endpoint begins that its breaker disabled."""
 GONE = "gone: the endpoint answered 410"
 """The reason of an endpoint that wants nothing any more."""
 _BY_ITSELF = frozenset({*RULES, "probe_failed", "probe_slow", GONE})

@@ -15,7 +15,7 @@ from hookfuse.core import signing
 from hookfuse.core.admission import Admission
 from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Settlement
 from hookfuse.core.endpoint import Stop
-from hookfuse.core.history import GONE
+from hookfuse.core.history import BY_BREAKER, GONE
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.lanes import BLOCKED_AT_MOST_MS
 from hookfuse.core.outcome import FAILURE, OK, Outcome
@@ -142,7 +142,7 @@ class Courier:
         """A breaker that disables for good stops its endpoints; one that comes back by itself needs no help."""
         if transition.after is State.DISABLED and target.policy.reenable_ms is None:
             for endpoint_id in self._targets.endpoints_of(target.key):
-                await self._disable(endpoint_id, f"breaker: {transition.reason}", transition)
+                await self._disable(endpoint_id, BY_BREAKER + transition.reason, transition)
 
     async def _disable_gone(self, claim: Claim, target: Target) -> None:
         """Its own breaker is disabled too, so that it comes back as any disabled one does; a shared one is not."""

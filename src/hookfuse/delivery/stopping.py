@@ -13,7 +13,7 @@ from typing import Final
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Stop
-from hookfuse.core.history import disabled_itself
+from hookfuse.core.history import BY_BREAKER, disabled_itself
 from hookfuse.ports import DeliveryStore
 
 _log = logging.getLogger("hookfuse.delivery")
@@ -23,7 +23,7 @@ _PAGE: Final = 500
 
 async def stop_guarded(store: DeliveryStore, key: str, reason: str, tenure: Tenure | None) -> None:
     for guarded in await store.guarded_by(key):
-        await store.stop_endpoint(guarded.endpoint_id, Stop.DISABLED, f"breaker: {reason}", tenure=tenure)
+        await store.stop_endpoint(guarded.endpoint_id, Stop.DISABLED, BY_BREAKER + reason, tenure=tenure)
 
 
 async def stop_left_over(store: DeliveryStore, breakers: AsyncBreakers, tenure: Tenure | None) -> int:
@@ -35,7 +35,7 @@ async def stop_left_over(store: DeliveryStore, breakers: AsyncBreakers, tenure: 
         for endpoint_id, key in found:
             if key in off:
                 _log.warning("%s is stopped: its breaker disabled itself, and nobody had done it", endpoint_id)
-                await store.stop_endpoint(endpoint_id, Stop.DISABLED, f"breaker: {off[key]}", tenure=tenure)
+                await store.stop_endpoint(endpoint_id, Stop.DISABLED, BY_BREAKER + off[key], tenure=tenure)
                 count += 1
         after = found[-1].endpoint_id
     return count

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 LATEST = 60.0
 """Seconds after a kill in which the notice must be there."""
 AFTER = ("notice_claimed", "notice_posted", "notice_settled")
+BREAKER_STEPS = ("transition", "before_keep", "in_outbox", "after_keep", "before_stop", "after_stop", *AFTER)
 DISABLES_AT_ONCE = {"trip": [{"rule": "streak", "n": 1}], "cool_off": 60.0, "disable_after": 1}
 
 
@@ -81,7 +82,7 @@ async def test_g9_killed_while_a_gone_endpoint_is_disabled(site: Site, point: st
     assert disabled[0][0] == 1
 
 
-@pytest.mark.parametrize("point", ["transition", "before_keep", "in_outbox", "after_keep", "before_stop", "after_stop", *AFTER])
+@pytest.mark.parametrize("point", BREAKER_STEPS)
 async def test_g9_killed_while_a_breaker_disables(site: Site, point: str, request: pytest.FixtureRequest) -> None:
     """An endpoint that its breaker disables is told of once and stopped, at whatever step; with Redis it remembers."""
     if site.database.shared:
