@@ -32,8 +32,8 @@ async def written(fleet: Fleet, made: Transition | None) -> None:
 async def test_stopped_with_reason_and_time(fleet: Fleet) -> None:
     """All endpoints of a breaker that disabled itself are stopped at the next look, and the message waits."""
     for number in range(2):
-        key = await fleet.endpoint(f"ep_{number}", DISABLES, app_id="app_1", breaker_key="shared")
-    await disable_itself(fleet, key)
+        await fleet.endpoint(f"ep_{number}", DISABLES, app_id="app_1", breaker_key="shared")
+    await disable_itself(fleet, "app_1/shared")
     await Reconciler(fleet.store, fleet.breakers).look()
     for number in range(2):
         (found,) = await fleet.store.endpoints([f"ep_{number}"])

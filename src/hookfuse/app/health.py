@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hookfuse.app.metrics import Readings
 from hookfuse.app.station import Station
+from hookfuse.core.notice import Waiting
 from hookfuse.core.state import State
 from hookfuse.core.upkeep import Backlog
 from hookfuse.errors import HookfuseError
@@ -69,6 +71,7 @@ class Health:
             slots=station.worker.settings.slots if self._delivers else 0,
             backlog=backlog,
             breakers=await self._count_breakers(),
+            notices=await self._notices(),
         )
 
     @property
@@ -105,6 +108,13 @@ class Health:
         except (TimeoutError, HookfuseError):
             return False
         return True
+
+    async def _notices(self) -> Sequence[Waiting]:
+        try:
+            async with asyncio.timeout(_DEADLINE):
+                return await self._station.store.notices_waiting()
+        except (TimeoutError, HookfuseError):
+            return ()
 
     async def _count_breakers(self) -> dict[State, int]:
         found: dict[State, int] = {}

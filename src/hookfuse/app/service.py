@@ -91,6 +91,7 @@ class Service:
             on_suspect=_say_suspect,
             on_transition=events.changed,
             on_failing=events.failing,
+            on_notice=metrics.told,
         )
         with self._heeding_signals():
             async with station, AsyncExitStack() as stack:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hookfuse.core.delivery import Claim, DeliveryState, Settlement
 from hookfuse.core.endpoint import Endpoint
-from hookfuse.core.notice import Event, Occurrence
+from hookfuse.core.notice import NOBODYS, Event, Occurrence
 from hookfuse.core.rules import RULES
 from hookfuse.core.state import CLOSED, DISABLED, HALF_OPEN, NOT_FORCED, OPEN, Snapshot, State, Transition
 
@@ -175,6 +175,13 @@ def failing(app_id: str, endpoint_id: str, since_ms: int, stage_ms: int, last: t
         endpoint_id,
         facts,
     )
+
+
+def service_is(kind: str, sentence: str, at_ms: int, *, troubled: bool) -> Occurrence:
+    """Something about the service itself. All processes may say the same, and it is told once."""
+    event = Event.SERVICE_TROUBLE if troubled else Event.SERVICE_RECOVERED
+    facts = {"reason": kind, "why": sentence}
+    return Occurrence(event, f"service/{kind}", at_ms, kind, NOBODYS, at_ms, facts=facts, again=True)
 
 
 def seen(snapshot: Snapshot, before: State) -> Transition:

@@ -64,6 +64,7 @@ class Notifier:
         settings: NotifySettings | None = None,
         *,
         on_failing: Callable[[Occurrence], None] = lambda occurrence: None,
+        on_end: Callable[[Notice, NoticeState], None] = lambda notice, state: None,
     ) -> None:
         self._store = store
         self._posts = posts
@@ -71,6 +72,7 @@ class Notifier:
         self._reconciler = reconciler
         self._settings = settings or NotifySettings()
         self._on_failing = on_failing
+        self._on_end = on_end
 
     async def run(self, tenure: Tenure) -> None:
         """For as long as the duty is held."""
@@ -155,12 +157,12 @@ class Notifier:
 
     async def _settle(self, notice: Notice, posted: Posted) -> None:
         if posted.taken:
-            held = await self._store.settle_notice(notice, NoticeState.SENT)
+            held = await self._end(notice, NoticeState.SENT)
             _say(logging.INFO, "sent", notice)
         else:
             delay_ms = self._settings.retry.delay_ms(notice.attempts, random.random())
             if delay_ms is None:
-                held = await self._store.settle_notice(notice, NoticeState.FAILED, reason=posted.trouble)
+                held = await self._end(notice, NoticeState.FAILED, posted.trouble)
                 _say(logging.ERROR, f"given up: {posted.trouble}", notice)
             else:
                 held = await self._store.settle_notice(
@@ -169,6 +171,12 @@ class Notifier:
                 _say(logging.WARNING, f"not sent, again in {delay_ms / 1000:.0f} s: {posted.trouble}", notice)
         if not held:
             _log.warning("the lease of the notice %s was lost before it was settled", notice.id)
+
+    async def _end(self, notice: Notice, state: NoticeState, reason: str = "") -> bool:
+        held = await self._store.settle_notice(notice, state, reason=reason)
+        if held:
+            self._on_end(notice, state)
+        return held
 
 
 def _say(level: int, what: str, notice: Notice) -> None:

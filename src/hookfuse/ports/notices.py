@@ -12,7 +12,7 @@ from typing import Protocol
 from hookfuse.core.duty import Tenure
 from hookfuse.core.history import Entry, Head, Unstopped
 from hookfuse.core.mail import Mail, Mailed
-from hookfuse.core.notice import Notice, NoticeChannel, NoticeSettings, NoticeState, Occurrence
+from hookfuse.core.notice import Notice, NoticeChannel, NoticeSettings, NoticeState, Occurrence, Waiting
 from hookfuse.core.paging import Span
 from hookfuse.core.state import Transition
 
@@ -74,6 +74,14 @@ class Outbox(Protocol):
 
     async def reseal_notices(self, before: NoticeSettings, sealed: bytes) -> bool:
         """Replace a seal by another of the same content; False: it was changed meanwhile, and stays as it is."""
+        ...
+
+    async def tell(self, happened: Occurrence) -> None:
+        """Put something into the outbox that no other verb tells of."""
+        ...
+
+    async def notices_waiting(self) -> Sequence[Waiting]:
+        """What has not ended yet, by channel."""
         ...
 
     async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:

@@ -16,6 +16,7 @@ from hookfuse.core.notice import (
     NoticeSettings,
     NoticeState,
     Occurrence,
+    Waiting,
     oldest_id,
 )
 from hookfuse.core.paging import Span
@@ -86,6 +87,12 @@ class Notices:
     async def reseal_notices(self, before: NoticeSettings, sealed: bytes) -> bool:
         return await self._asked(lambda db: _done(db, "reseal_notices", before.app_id, before.sealed, sealed))
 
+    async def tell(self, happened: Occurrence) -> None:
+        await self._told(lambda db: outbox.announce(db, happened, self._rules))
+
+    async def notices_waiting(self) -> Sequence[Waiting]:
+        return await self._asked(_waiting)
+
     async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:
         return await self._told(lambda db: outbox.look_for_failing(db, stages_ms, tenure, self._rules))
 
@@ -135,6 +142,11 @@ async def _notices(db: Connection, span: Span, app_id: str | None, state: Notice
     else:
         rows = await by_id(db, "notices_of_application_page", span, state, app_id)
     return [_notice(row) for row in rows]
+
+
+async def _waiting(db: Connection) -> list[Waiting]:
+    rows = await db.fetch(SQL["notices_waiting"])
+    return [Waiting(NoticeChannel(channel), number, age_ms) for channel, number, age_ms in rows]
 
 
 def _notice(row: Any) -> Notice:

@@ -183,3 +183,7 @@ WITH gone AS (
     ) RETURNING 1
 )
 SELECT count(*) FROM gone;
+
+-- name: notices_waiting
+SELECT channel, count(*), max(greatest((SELECT hookfuse.now_ms()) - from_ms, 0)) FROM hookfuse.notices
+WHERE due_ms IS NOT NULL GROUP BY channel;

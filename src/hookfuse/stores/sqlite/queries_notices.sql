@@ -105,6 +105,9 @@ RETURNING id, event, channel, app_id, endpoint_id, key, generation, facts, state
 UPDATE notices SET state = :state, due_ms = :due_ms, ended_ms = iif(:due_ms IS NULL, :now, NULL), reason = :reason
 WHERE id = :id AND token = :token AND state = 'sending';
 
+-- name: notices_waiting
+SELECT channel, count(*), max(max(:now - from_ms, 0)) FROM notices WHERE due_ms IS NOT NULL GROUP BY channel;
+
 -- name: end_notice_leases
 UPDATE notices SET due_ms = 0 WHERE due_ms IS NOT NULL AND state = 'sending';
 
