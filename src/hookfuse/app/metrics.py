@@ -8,7 +8,7 @@ say is the same in each of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -31,7 +31,7 @@ from hookfuse.core.notice import Notice, NoticeChannel, NoticeState, Waiting
 from hookfuse.core.outcome import Kind
 from hookfuse.core.response import Step
 from hookfuse.core.state import Order, State, Transition
-from hookfuse.core.upkeep import Backlog
+from hookfuse.core.upkeep import Backlog, Concern
 from hookfuse.delivery.courier import Attempted
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -58,6 +58,7 @@ class Readings:
     """Breakers that are not plainly closed, by state."""
     notices: Sequence[Waiting] = ()
     """Notices that have not ended."""
+    alerts: Collection[Concern] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,10 @@ class _Read(Collector):
             states.add_metric([state.value], seen.breakers.get(state, 0))
         yield states
         yield from _waiting(seen.notices)
+        alerts = GaugeMetricFamily("hookfuse_alert", "What someone should look at, as /readyz tells.", labels=["alert"])
+        for concern in Concern:
+            alerts.add_metric([concern.value], float(concern in seen.alerts))
+        yield alerts
         if seen.backlog is not None:
             yield _gauge("hookfuse_deliveries_waiting", "Deliveries that wait.", seen.backlog.waiting)
             yield _gauge(
