@@ -1,4 +1,4 @@
-"""Redis is away while the leader samples: nothing is judged, nothing is lost, and the first sample afterwards judges."""
+"""Redis is away while the leader samples: nothing is judged or lost, and the first sample afterwards judges."""
 
 from __future__ import annotations
 

@@ -115,8 +115,25 @@ async def test_a_new_url_overrules_nobody(idle: Service) -> None:
     assert (await idle.ok("GET", breaker))["override"] == "open"
     await idle.ok("POST", f"{breaker}/unforce")
     await idle.ok("POST", f"{breaker}/disable", {"reason": "fraud"})
-    await idle.ok("PATCH", at, {"url": "http://127.0.0.1:9/newer"})
+    await idle.ok("PATCH", at, {"url": "http://127.0.0.1:9/newer", "disabled": False})
     assert (await idle.ok("GET", breaker))["state"] == "disabled"
+
+
+async def test_disabled_for_a_time(idle: Service, receivers: Receivers) -> None:
+    """A breaker that comes back by itself leaves its endpoint enabled; it comes back sooner if someone asks for it."""
+    app = await idle.app()
+    await idle.ok("PUT", f"/app/{app}/policy", {"policy": {**DISABLES_AT_ONCE, "reenable_after": 86_400.0}})
+    endpoint = await idle.endpoint(app, receivers.add("old"))
+    at, breaker = f"/app/{app}/endpoint/{endpoint}", f"/app/{app}/breaker/{endpoint}"
+    await idle.ok("GET", breaker)
+    breakers = idle.station.breakers
+    await breakers.record(await breakers.admit(f"{app}/{endpoint}"), Outcome.FAILURE)
+    assert (await idle.ok("POST", f"{at}/test"))["reenableOffered"] == "test_succeeded"
+    await idle.ok("PATCH", at, {"url": receivers.add("new")})
+    assert (await idle.ok("GET", breaker))["state"] == "disabled"
+    await idle.ok("PATCH", at, {"url": receivers.add("newer"), "disabled": False})
+    assert (await idle.ok("GET", breaker))["state"] == "half_open"
+    assert (await idle.ok("POST", f"{at}/test"))["reenableOffered"] is None
 
 
 async def test_enabling_a_shared_breaker(idle: Service) -> None:

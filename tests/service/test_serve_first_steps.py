@@ -81,7 +81,7 @@ def test_make_run() -> None:
 
 
 def test_everyday_commands(env: dict[str, str], log: Path) -> None:
-    """Applications, endpoints, messages, deliveries, breakers, policies, notices and keys can be handled from a terminal."""
+    """Apps, endpoints, messages, deliveries, breakers, policies, notices and keys are handled from a terminal."""
     with serving(env, log=log) as served:
         key = re.search(r"^hf\S+$", served.take_all(), re.MULTILINE)
         assert key is not None

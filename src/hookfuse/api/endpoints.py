@@ -18,7 +18,7 @@ from hookfuse.api.wire import Page
 from hookfuse.core import bounds
 from hookfuse.core.destination import Destination
 from hookfuse.core.endpoint import Endpoint, Offer, Stop
-from hookfuse.core.history import BY_HAND
+from hookfuse.core.history import BY_HAND, disabled_itself
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
 from hookfuse.core.secret import SecretRing
@@ -121,21 +121,22 @@ async def _change(call: Call, found: Endpoint, changes: dict[str, Any], disabled
     if disabled and changed.enabled:
         return _there(await store.stop_endpoint(found.id, Stop.DISABLED, BY_HAND))
     if enables or (moved and changed.enabled):
-        await _start_clean(call, changed, enables=enables)
+        await _start_clean(call, changed, asked=disabled is False)
     # The endpoint last: until then nothing is sent, and to ask again does what is missing.
     return _there(await store.start_endpoint(found.id, Stop.DISABLED)) if enables else changed
 
 
-async def _start_clean(call: Call, endpoint: Endpoint, *, enables: bool) -> None:
+async def _start_clean(call: Call, endpoint: Endpoint, *, asked: bool) -> None:
     """What was held against an endpoint before it was mended must not disable it again at once.
 
-    What an operator said of the breaker stays, and a new URL alone does not enable it.
+    A new URL alone enables no breaker: someone has to have `asked`. What an operator said of it stays while the
+    endpoint itself is enabled.
     """
     await call.parts.targets.read([endpoint.id])
     breakers, key = call.parts.breakers, endpoint.key
     seen = await breakers.inspect(key)
     if seen.state is State.DISABLED:
-        if enables:
+        if asked and (not endpoint.enabled or disabled_itself(seen)):
             await breakers.enable(key, reason="the endpoint was enabled", actor=call.key.id)
     elif endpoint.breaker_key is None and seen.override is Override.NONE:
         await breakers.reset(key, reason="the endpoint was mended", actor=call.key.id)

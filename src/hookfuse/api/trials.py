@@ -8,7 +8,9 @@ from hookfuse.api.call import Call
 from hookfuse.api.problems import not_found
 from hookfuse.api.routes import Routes
 from hookfuse.api.wire import Wire
-from hookfuse.core.endpoint import Offer
+from hookfuse.core.endpoint import Endpoint, Offer
+from hookfuse.core.history import disabled_itself
+from hookfuse.errors import StoreUnavailable
 
 routes = Routes("Endpoints")
 
@@ -23,7 +25,7 @@ class TrialOut(Wire):
     """Why there is no whole answer; empty if there is one."""
     latency: float
     reenable_offered: Offer | None
-    """Why it may be enabled again; null: it is enabled, or did not answer as it should."""
+    """Why it, or its breaker, may be enabled again; null: both are, or it did not answer as it should."""
 
 
 @routes.post("/app/{app_id}/endpoint/{endpoint_id}/test")
@@ -36,6 +38,8 @@ async def send_test_message(call: Call) -> TrialOut:
         offered = Offer.TEST_SUCCEEDED
         if await call.parts.store.change_endpoint(endpoint.id, {"offer": offered}) is None:
             raise not_found("endpoint")
+    elif result.succeeded and await _waits(call, endpoint):
+        offered = Offer.TEST_SUCCEEDED
     return TrialOut(
         ok=result.succeeded,
         status=result.status,
@@ -43,3 +47,12 @@ async def send_test_message(call: Call) -> TrialOut:
         latency=result.latency,
         reenable_offered=offered,
     )
+
+
+async def _waits(call: Call, endpoint: Endpoint) -> bool:
+    """Whether its breaker has disabled itself for a time."""
+    try:
+        return disabled_itself(await call.parts.breakers.inspect(endpoint.key))
+    except StoreUnavailable:
+        # Whether it was reached is what was asked.
+        return False

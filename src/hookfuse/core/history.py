@@ -50,9 +50,8 @@ class Unstopped(NamedTuple):
 
 
 def disabled_itself(snapshot: Snapshot) -> bool:
-    """Whether a breaker is disabled for good, and not because someone said so: then its endpoints are stopped."""
-    for_good = snapshot.state is DISABLED and snapshot.probe_at is None and snapshot.override is NOT_FORCED
-    return for_good and snapshot.reason in _BY_ITSELF
+    """Whether a breaker is disabled, and not because someone said so."""
+    return snapshot.state is DISABLED and snapshot.override is NOT_FORCED and snapshot.reason in _BY_ITSELF
 
 
 def app_of(key: str) -> str:

@@ -31,7 +31,8 @@ async def stop_left_over(store: DeliveryStore, breakers: AsyncBreakers, tenure: 
     count, after = 0, ""
     while found := await store.unstopped(after, _PAGE):
         glance = await breakers.glance({each.key for each in found})
-        off = {seen.key: seen.reason for seen in glance.breakers if disabled_itself(seen)}
+        # One that comes back by itself needs no help.
+        off = {seen.key: seen.reason for seen in glance.breakers if disabled_itself(seen) and seen.probe_at is None}
         for endpoint_id, key in found:
             if key in off:
                 _log.warning("%s is stopped: its breaker disabled itself, and nobody had done it", endpoint_id)
