@@ -41,7 +41,7 @@ def test_guarantees_are_shown() -> None:
     """Every test that a guarantee names is there."""
     text = (ROOT / "docs" / "guarantees.md").read_text()
     folders = [ROOT / name for name in re.findall(r"`(tests/[\w/]+)`", text)]
-    files = [name for name in re.findall(r"`(?:tests/[\w/]+/)?(test_\w+\.py)`", text)]
+    files = re.findall(r"`(?:tests/[\w/]+/)?(test_\w+\.py)`", text)
     assert folders
     assert files
     assert [folder for folder in folders if not folder.is_dir()] == []
