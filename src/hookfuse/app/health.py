@@ -93,18 +93,20 @@ class Health:
                 self._backlog, self._trouble = None, f"no answer within {_DEADLINE:g} s"
             except HookfuseError as error:
                 self._backlog, self._trouble = None, str(error)
-            self._degraded = self._station.breakers.degraded or not await self._breakers_answer()
+            self._degraded = not await self._breakers_answer()
             self._asked_at = time.monotonic()
             return self._backlog
 
     async def _breakers_answer(self) -> bool:
-        """A process that makes no calls would not notice that their store is away."""
+        """A process that makes no calls would notice neither that their store is away nor that it is back."""
+        breakers = self._station.breakers
         try:
             async with asyncio.timeout(_DEADLINE):
-                await self._station.breakers.inspect(_ANY_KEY)
+                for key in (_ANY_KEY, *breakers.cut_off):
+                    await breakers.inspect(key)
         except (TimeoutError, HookfuseError):
             return False
-        return True
+        return not breakers.degraded
 
     async def _count_breakers(self) -> dict[State, int]:
         found: dict[State, int] = {}

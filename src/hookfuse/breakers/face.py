@@ -68,7 +68,12 @@ class Face(Generic[S, T]):
     @property
     def degraded(self) -> bool:
         """Whether the store is away, or a part of it, so that breakers are not shared."""
-        return bool(getattr(getattr(self._session, "outage", None), "degraded", False))
+        return bool(self.cut_off)
+
+    @property
+    def cut_off(self) -> tuple[str, ...]:
+        """A key of each part of the store that is away. `inspect` notices that its part is back, as any call does."""
+        return getattr(getattr(self._session, "outage", None), "cut_off", ())
 
     def subscribe(self, observer: Observer) -> Subscription:
         """Call `observer(transition)` for each transition, once per process, in order."""

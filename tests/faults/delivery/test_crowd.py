@@ -75,7 +75,7 @@ async def test_g3_all_open_and_all_recover(site: Site) -> None:
         with station.breakers.subscribe(changed):
             for number in range(3):
                 await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
-            await until(lambda: len(opened) == len(names))
+            await until(lambda: len(opened) == len(names), site.sizes.patience)
             site.receivers.add_all({name: Order(Ok()) for name in names})
             await site.rest()
     waits = sorted(probed[key] - opened[key] for key in opened)
@@ -122,7 +122,7 @@ async def test_g7_our_own_network_is_down(site: Site, broken: Behaviour) -> None
             for number in range(5):
                 await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
             await until(lambda: told == [True])
-            await until(lambda: _all_tried(site), 60)
+            await until(lambda: _all_tried(site), site.sizes.patience)
             assert len(opened) <= len(names) * 0.01
             site.receivers.add_all({name: Order(Ok()) for name in names})
             await station.acceptor.accept(new_message("healed", b"healed"))
