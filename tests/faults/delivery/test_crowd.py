@@ -43,7 +43,7 @@ async def test_g1_half_of_them_hang(site: Site) -> None:
             hanging.add_all({name: Order(Hang()) for name in urls})
             # Each hanging lane sends one request at a time, and once it has failed it is one of the failing ones.
             await send(station, "begin", 1, every=0)
-            await until(lambda: _all_failing(site, len(urls)), 60)
+            await until(lambda: _all_failing(site, len(urls)), site.sizes.patience)
             beside = await p99(site, station, "beside", count=4, every=0.25)
             held = max(hanging.counts[name].in_flight for name in urls)
             in_flight = sum(each.in_flight for each in hanging.counts.values())
