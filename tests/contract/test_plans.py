@@ -21,10 +21,13 @@ pytestmark = pytest.mark.anyio
 
 LISTS = sorted(name for name in SQLITE if name.endswith(("_page", "_page_back")))
 # What a statement itself has made, and indexes that hold only the few rows that are marked by something.
-HARMLESS = re.compile(r"VIRTUAL TABLE|SCAN p|SCAN \(|SCAN (sick|slots|CONSTANT)|INDEX (endpoints_marked|lanes_failing)")
+HARMLESS = re.compile(
+    r"VIRTUAL TABLE|SCAN p|SCAN \(|SCAN (sick|slots|off|CONSTANT)"
+    r"|INDEX (endpoints_marked|lanes_failing|breaker_heads_unhealthy|notices_due)"
+)
 # What waits is sorted by message, of one message there are few attempts, distinct messages are counted, and whoever
-# lists the sick sorts them anyway.
-SORTED = ("open_deliveries", "attempts_of_message", "delivery_counts", "sick_endpoints")
+# lists the sick, or those that nobody stopped, sorts them anyway.
+SORTED = ("open_deliveries", "attempts_of_message", "delivery_counts", "sick_endpoints", "unstopped")
 COUNTS = [
     "recent",
     "sick_endpoints",
@@ -33,6 +36,8 @@ COUNTS = [
     "delivery_counts",
     "attempt_counts",
     "held",
+    "unstopped",
+    "notices_waiting",
     "key_by_hash",
     "payloads",
     "messages_by_id",
@@ -87,6 +92,7 @@ PLANNED: dict[str, tuple[Any, ...]] = {
     "notices_of_application_page": ("", "~", 50, None, "app_1"),
     "earlier_notices": ("breaker app_1/ep_1", "chat"),
     "claim_notices": ("chat", 8, 1000, None, None),
+    "notices_waiting": (),
 }
 
 _FILL = """

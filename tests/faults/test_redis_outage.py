@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from hookfuse import AsyncBreakers, BreakerOpen, Breakers, Outcome, Override, Policy, State, Streak
+from hookfuse import AsyncBreakers, BreakerOpen, Breakers, Outcome, Override, Policy, State, Streak, profiles
 from hookfuse.errors import InvalidInput, StoreError, StoreUnavailable
 from hookfuse.stores.redis import RedisStore
 from tests.servers.redis import Server
@@ -100,6 +100,25 @@ def test_one_probe_in_an_outage(server: Server) -> None:
         probes: list[bool] = []
         wait_until(lambda: probes.append(breakers.admit("ep").allowed) or probes[-1])  # type: ignore[func-returns-value]
         assert not any(breakers.admit("ep").allowed for _ in range(20))
+
+
+def test_sampled_policies_trip_in_an_outage(server: Server) -> None:
+    """While nobody can sample, every outcome is judged here by the rules of the sampled policy; then no more."""
+    policy = profiles.sampled(failure_percent=50, min_calls=10, cool_off=0.2)
+    with Breakers(RedisStore(server.url), policy=policy) as breakers:
+        fail(breakers, times=20)
+        assert breakers.inspect("ep").state is State.CLOSED, "a sample decides"
+        server.stop()
+        wait_until(lambda: breakers.admit("well").degraded)
+        fail(breakers, times=9)
+        assert breakers.admit("ep").allowed, "fewer calls than the least that decide"
+        fail(breakers, times=1)
+        refused = breakers.admit("ep")
+        assert (refused.allowed, refused.degraded, refused.reason) == (False, True, "open")
+        server.start()
+        wait_until(lambda: not breakers.admit("ep").degraded)
+        fail(breakers, times=20)
+        assert breakers.inspect("ep").state is State.CLOSED
 
 
 @pytest.mark.parametrize("consistency", ["mirror", "strict"])

@@ -84,11 +84,13 @@ async def running(
     settings: WebSettings | None = None,
     working: bool = True,
     notices: NoticeDefaults | None = None,
+    redis: str | None = None,
 ) -> AsyncIterator[Service]:
     """A service on a free port."""
     chosen = StationSettings(
         database,
         folder / "master.key",
+        redis,
         networks=Networks(allowed=("127.0.0.0/8",)),
         worker=WorkerSettings(poll=0.05, grace=5),
         defaults=Defaults(policy=Policy(trip=Streak(3), cool_off=60), retry=RetrySchedule(delays=(0.05, 0.05))),

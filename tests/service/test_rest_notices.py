@@ -182,3 +182,36 @@ def test_the_settings_are_values() -> None:
     given = Addresses("https://example.com/x", None, ("a@example.com",), CHAT)
     assert "very-secret" not in repr(given)
     assert Addresses.from_data(json.loads(json.dumps(given.to_data()))) == given
+
+
+async def test_trying_the_channels(mailing: tuple[Service, Inbox], receivers: Receivers) -> None:
+    """A test notice goes out at once on every channel that was chosen, and each says what came of it."""
+    service, inbox = mailing
+    app = await service.app()
+    refused = await service.ask("POST", f"/app/{app}/notices/test")
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    chosen = {
+        "webhook": {"url": receivers.add("ops", Ok())},
+        "email": {"to": ["a@example.com"]},
+        "chat": {"url": receivers.add("chat", Failing(500))},
+    }
+    await service.ok("PUT", f"/app/{app}/notices", chosen)
+    assert (await service.ok("POST", f"/app/{app}/notices/test"))["data"] == [
+        {"channel": "webhook", "ok": True, "trouble": ""},
+        {"channel": "email", "ok": True, "trouble": ""},
+        {"channel": "chat", "ok": False, "trouble": "status 500"},
+    ]
+    assert inbox.mails[0]["subject"] == "[Hookfuse] Hookfuse can reach you: this is a test"
+    assert (await service.ok("GET", "/notices/outbox"))["data"] == [], "it is no notice of anything"
+
+
+async def test_who_may_try(mailing: tuple[Service, Inbox]) -> None:
+    """The channels of the service are tried by its admin alone; where there are none, none is told."""
+    service, _ = mailing
+    app = await service.app()
+    assert await service.ok("POST", "/notices/test") == {"data": []}
+    for role, of in (("read", None), ("app", app)):
+        refused = await service.ask("POST", "/notices/test", key=await service.key(role, of))
+        assert refused.status_code == 403
+    reading = await service.key("read", app)
+    assert (await service.ask("POST", f"/app/{app}/notices/test", key=reading)).status_code == 403

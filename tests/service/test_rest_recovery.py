@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hookfuse import Outcome, State
+from hookfuse.core.endpoint import Stop
 from hookfuse.core.standing import Standing
 from hookfuse.core.state import Override
 from hookfuse.testing.receivers import Failing, Gone, Ok, Receivers
-from tests.service.conftest import Service
+from tests.servers.redis import Server
+from tests.service.conftest import Service, running
 
 pytestmark = pytest.mark.anyio
 
+DISABLES_AT_ONCE = {"trip": [{"rule": "streak", "n": 1}], "cool_off": 60.0, "disable_after": 1}
 SINCE = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def redis_alone() -> Iterator[Server]:
+    """A Redis that may be taken away."""
+    server = Server("redis")
+    server.start()
+    yield server
+    server.remove()
 
 
 async def _disabled(service: Service, at: str) -> dict[str, Any]:
@@ -58,16 +74,99 @@ async def test_from_410_to_recovery(service: Service, receivers: Receivers) -> N
     await service.until(closed)
 
 
-async def test_a_new_url_is_an_offer(idle: Service) -> None:
-    """What was disabled by hand stays so under a new URL, which is a reason to enable it; enabling takes it away."""
+async def _disable_itself(service: Service, key: str) -> None:
+    """What a worker does with an endpoint whose breaker trips for the last time."""
+    breakers = service.station.breakers
+    made = await breakers.record(await breakers.admit(key), Outcome.FAILURE)
+    assert made is not None
+    assert made.after is State.DISABLED
+    await service.store.stop_endpoint(key.partition("/")[2], Stop.DISABLED, "breaker: streak", because=made)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_a_new_url_is_an_offer(idle: Service, by_hand: bool) -> None:
+    """Whoever disabled it, a new URL enables nothing: it is a reason to enable it, which enabling takes away."""
     app = await idle.app()
+    await idle.ok("PUT", f"/app/{app}/policy", {"policy": DISABLES_AT_ONCE})
     endpoint = await idle.endpoint(app, "http://127.0.0.1:9/old")
-    at = f"/app/{app}/endpoint/{endpoint}"
-    await idle.ok("PATCH", at, {"disabled": True})
+    at, key = f"/app/{app}/endpoint/{endpoint}", f"{app}/{endpoint}"
+    await idle.ok("GET", f"/app/{app}/breaker/{endpoint}")
+    if by_hand:
+        await idle.ok("PATCH", at, {"disabled": True})
+    else:
+        await _disable_itself(idle, key)
+    before = await idle.ok("GET", f"/app/{app}/breaker/{endpoint}")
     moved = await idle.ok("PATCH", at, {"url": "http://127.0.0.1:9/new"})
     assert (moved["disabled"], moved["reenableOffered"]) == (True, "url_changed")
+    assert await idle.ok("GET", f"/app/{app}/breaker/{endpoint}") == before
     assert (await idle.ok("PATCH", at, {"disabled": False}))["reenableOffered"] is None
+    after = await idle.ok("GET", f"/app/{app}/breaker/{endpoint}")
+    assert (after["state"], after["trips"]) == ("closed" if by_hand else "half_open", 0)
     assert (await idle.ok("PATCH", at, {"url": "http://127.0.0.1:9/newer"}))["reenableOffered"] is None
+
+
+async def test_a_new_url_overrules_nobody(idle: Service) -> None:
+    """What an operator forced or disabled stays so under a new URL."""
+    app = await idle.app()
+    endpoint = await idle.endpoint(app, "http://127.0.0.1:9/old")
+    at, breaker = f"/app/{app}/endpoint/{endpoint}", f"/app/{app}/breaker/{endpoint}"
+    await idle.ok("POST", f"{breaker}/force", {"to": "open", "reason": "maintenance"})
+    await idle.ok("PATCH", at, {"url": "http://127.0.0.1:9/new"})
+    assert (await idle.ok("GET", breaker))["override"] == "open"
+    await idle.ok("POST", f"{breaker}/unforce")
+    await idle.ok("POST", f"{breaker}/disable", {"reason": "fraud"})
+    await idle.ok("PATCH", at, {"url": "http://127.0.0.1:9/newer"})
+    assert (await idle.ok("GET", breaker))["state"] == "disabled"
+
+
+async def test_enabling_a_shared_breaker(idle: Service) -> None:
+    """Endpoints that one breaker disabled come back together; one that was disabled by hand does not."""
+    app = await idle.app()
+    await idle.ok("PUT", f"/app/{app}/policy", {"policy": DISABLES_AT_ONCE})
+    ids = [await idle.endpoint(app, "http://127.0.0.1:9/", breakerKey="shared") for _ in range(3)]
+    await idle.ok("PATCH", f"/app/{app}/endpoint/{ids[2]}", {"disabled": True})
+    await idle.ok("GET", f"/app/{app}/breaker/{ids[0]}")
+    await _disable_itself(idle, f"{app}/shared")
+    for id_ in ids:
+        await idle.store.stop_endpoint(id_, Stop.DISABLED, "breaker: streak")
+    await idle.ok("POST", f"/app/{app}/breaker/{ids[0]}/enable")
+    shown = [await idle.ok("GET", f"/app/{app}/endpoint/{id_}") for id_ in ids]
+    assert [each["disabled"] for each in shown] == [False, False, True]
+
+
+async def test_enabling_while_redis_is_away(tmp_path: Path, redis_alone: Server) -> None:
+    """What needs the breaker is refused while Redis is away, and changes nothing; afterwards it does everything."""
+    database = f"sqlite://{tmp_path}/hookfuse.db"
+    async with running(database, tmp_path, working=False, redis=redis_alone.url) as service:
+        app = await service.app()
+        await service.ok("PUT", f"/app/{app}/policy", {"policy": DISABLES_AT_ONCE})
+        endpoint = await service.endpoint(app, "http://127.0.0.1:9/old")
+        at, breaker = f"/app/{app}/endpoint/{endpoint}", f"/app/{app}/breaker/{endpoint}"
+        await service.ok("GET", breaker)
+        await _disable_itself(service, f"{app}/{endpoint}")
+        before = await service.ok("GET", at)
+        redis_alone.signal(signal.SIGSTOP)
+        try:
+            for method, path, body in (
+                ("PATCH", at, {"disabled": False}),
+                ("PATCH", at, {"url": "http://127.0.0.1:9/new", "disabled": False}),
+                ("PATCH", at, {"url": "http://127.0.0.1:9/new"}),
+                ("POST", f"{breaker}/enable", {}),
+            ):
+                refused = await service.ask(method, path, body)
+                assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+                assert await service.ok("GET", at) == before
+            renamed = await service.ok("PATCH", at, {"description": "needs no breaker"})
+            assert renamed["disabled"]
+        finally:
+            redis_alone.signal(signal.SIGCONT)
+
+        async def enabled() -> bool:
+            return bool((await service.ask("PATCH", at, {"disabled": False})).is_success)
+
+        await service.until(enabled)
+        assert not (await service.ok("GET", at))["disabled"]
+        assert (await service.ok("GET", breaker))["state"] == "half_open"
 
 
 async def test_recover_sends_what_failed_and_what_was_held(service: Service, receivers: Receivers) -> None:

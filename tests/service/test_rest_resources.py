@@ -186,8 +186,8 @@ async def test_pausing(service: Service, receivers: Receivers) -> None:
     assert (await service.ok("GET", f"/app/{app}"))["pausedAt"] is None
 
 
-async def test_an_endpoint_that_is_gone_comes_back_by_a_new_url(service: Service, receivers: Receivers) -> None:
-    """A 410 disables the endpoint and keeps its deliveries; a new URL enables it with a clean start."""
+async def test_an_endpoint_that_is_gone_comes_back_at_a_new_url(service: Service, receivers: Receivers) -> None:
+    """A 410 disables the endpoint and keeps its deliveries; with a new URL it is enabled by whoever asks for that."""
     app = await service.app()
     at = f"/app/{app}/endpoint/{await service.endpoint(app, receivers.add('gone', Gone()))}"
     await service.send(app)
@@ -198,12 +198,11 @@ async def test_an_endpoint_that_is_gone_comes_back_by_a_new_url(service: Service
     await service.until(disabled)
     assert "410" in (await service.ok("GET", at))["disabledReason"]
     moved = await service.ok("PATCH", at, {"url": receivers.add("new")})
-    assert (moved["disabled"], moved["disabledReason"]) == (False, "")
-    await service.send(app)
-    await receivers["new"].arrived(1)
-    await service.ok("PATCH", at, {"disabled": True})
-    stays = await service.ok("PATCH", at, {"url": receivers.add("newer")})
-    assert stays["disabled"], "what was disabled by hand is enabled by hand"
+    assert (moved["disabled"], moved["reenableOffered"]) == (True, "url_changed")
+    moved = await service.ok("PATCH", at, {"url": receivers.add("newer"), "disabled": False})
+    assert (moved["disabled"], moved["disabledReason"], moved["reenableOffered"]) == (False, "", None)
+    await receivers["newer"].arrived(1)
+    assert receivers["new"].counts.requests == 0
 
 
 async def test_bulk_retry(service: Service, receivers: Receivers) -> None:

@@ -81,7 +81,7 @@ def test_make_run() -> None:
 
 
 def test_everyday_commands(env: dict[str, str], log: Path) -> None:
-    """Applications, endpoints, messages, deliveries, breakers, policies and keys can be handled from a terminal."""
+    """Applications, endpoints, messages, deliveries, breakers, policies, notices and keys can be handled from a terminal."""
     with serving(env, log=log) as served:
         key = re.search(r"^hf\S+$", served.take_all(), re.MULTILINE)
         assert key is not None
@@ -116,6 +116,11 @@ def test_everyday_commands(env: dict[str, str], log: Path) -> None:
         assert ask("breaker", "reset", "acme", ep)[0]["override"] == "none"
         assert ask("policy", "set", "stoplight", "--app", "acme")[0]["level"] == "application"
         assert ask("policy", "show", "--app", "acme", "--endpoint", ep)[0]["level"] == "application"
+        assert ask("notice", "test") == [], "the service has no channels"
+        assert ask("notice", "set", "acme", "--chat", url)[0]["channels"] == ["chat"]
+        tried = hookfuse("notice", "test", "--app", "acme", env=typed)
+        assert tried.returncode == 1, "nobody is at that address"
+        assert re.search(r"^chat +no +connect", tried.stdout, re.MULTILINE)
         (made,) = ask("key", "create", "for reading", "--role", "read")
         assert len(ask("key", "list")) == 2
         assert hookfuse("key", "revoke", str(made["id"]), env=typed).returncode == 0

@@ -17,6 +17,7 @@ from hookfuse.core.upkeep import Sealed
 from hookfuse.stores.sqlite import SqliteStore
 from hookfuse.testing import ManualClock
 from hookfuse.testing.receivers import Failing, Ok, ReceiversProcess
+from tests.servers.mail import mail_server
 from tests.service.programs import ROOT, environment, hookfuse, serving, until
 from tests.service.seeds import message, seed, send, within
 
@@ -117,6 +118,28 @@ def test_doctor(env: dict[str, str], tmp_path: Path) -> None:
     assert about.keys() == {"lease", "egress guard", "database", "Redis"}
     assert all(each["remedy"] for each in about.values())
     assert "canary" not in sick.stdout + sick.stderr
+
+
+def test_doctor_looks_at_the_mail_server(env: dict[str, str]) -> None:
+    """The doctor says whether mails would be taken, over what, and what to do if not."""
+
+    def found(**more: str) -> dict[str, str]:
+        lines = hookfuse("doctor", "--json", env={**env, **more}).stdout.splitlines()
+        (line,) = [each for each in map(json.loads, lines) if each["about"] == "mail server"]
+        return dict(line)
+
+    with mail_server() as inbox:
+        url = f"smtp://127.0.0.1:{inbox.port}"
+        blocked = found(HOOKFUSE_SMTP_URL=url, HOOKFUSE_ALLOWED_NETWORKS="10.0.0.0/8")
+        assert (blocked["standing"], blocked["remedy"]) == ("error", "Add its network to HOOKFUSE_ALLOWED_NETWORKS.")
+        plain = found(HOOKFUSE_SMTP_URL=url, HOOKFUSE_ALLOWED_NETWORKS="127.0.0.0/8")
+        assert plain["standing"] == "warning"
+        assert "offers no STARTTLS" in plain["says"]
+        assert inbox.envelopes == []
+    away = found(HOOKFUSE_SMTP_URL="smtp://hook:canary@127.0.0.1:1", HOOKFUSE_ALLOWED_NETWORKS="127.0.0.0/8")
+    assert away["standing"] == "error"
+    assert "HOOKFUSE_SMTP_URL" in away["remedy"]
+    assert "canary" not in str(away)
 
 
 def test_migrate(env: dict[str, str], log: Path) -> None:

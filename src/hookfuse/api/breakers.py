@@ -18,6 +18,7 @@ from hookfuse.api.routes import Needs, Routes
 from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Instant, Iterator, Limit, Page, Reason, Wire
 from hookfuse.core.endpoint import Endpoint, Stop
+from hookfuse.core.history import BY_BREAKER
 from hookfuse.core.paging import LAST, Mark, Span
 from hookfuse.core.state import OPEN, Order, Override, Snapshot, State, Transition
 
@@ -106,10 +107,14 @@ async def disable_breaker(call: Call, body: OrderIn) -> BreakerOut:
 @routes.post(f"{_AT}/enable")
 async def enable_breaker(call: Call, body: OrderIn) -> BreakerOut:
     """Let a disabled breaker probe, and send to endpoints again that were disabled by it."""
-    endpoint = await _guarded(call)
-    if not endpoint.enabled:
-        await call.parts.store.start_endpoint(endpoint.id, Stop.DISABLED)
-    return await _order(call, Order.ENABLE, body)
+    endpoint, store = await _guarded(call), call.parts.store
+    told = await _order(call, Order.ENABLE, body)
+    # The breaker first: while its store is away, nothing is changed.
+    guarded = [each.endpoint_id for each in await store.guarded_by(endpoint.key)]
+    for each in await store.endpoints(guarded):
+        if not each.enabled and (each.id == endpoint.id or each.disabled_reason.startswith(BY_BREAKER)):
+            await store.start_endpoint(each.id, Stop.DISABLED)
+    return told
 
 
 @routes.post(f"{_AT}/probe")

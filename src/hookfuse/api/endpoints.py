@@ -22,7 +22,7 @@ from hookfuse.core.history import BY_HAND
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
 from hookfuse.core.secret import SecretRing
-from hookfuse.core.state import State
+from hookfuse.core.state import Override, State
 
 routes = Routes("Endpoints")
 
@@ -111,27 +111,33 @@ async def _change(call: Call, found: Endpoint, changes: dict[str, Any], disabled
             check_uid(IdKind.ENDPOINT, changes["uid"])
     store = call.parts.store
     moved = "url" in changes and changes["url"] != found.url
+    enables = disabled is False and not found.enabled
+    if moved or enables:
+        # First: what cannot reach the breaker must not change the endpoint either.
+        await call.parts.breakers.inspect(found.key)
     if moved:
         changes |= {"flag": "", "offer": "" if found.enabled else Offer.URL_CHANGED}
     changed = _there(await store.change_endpoint(found.id, changes)) if changes else found
     if disabled and changed.enabled:
-        changed = _there(await store.stop_endpoint(found.id, Stop.DISABLED, BY_HAND))
-    mended = moved and not changed.enabled and changed.disabled_reason != BY_HAND
-    if (disabled is False or (mended and disabled is None)) and not changed.enabled:
-        changed = _there(await store.start_endpoint(found.id, Stop.DISABLED))
-        await _start_clean(call, changed)
-    elif moved:
-        await _start_clean(call, changed)
-    return changed
+        return _there(await store.stop_endpoint(found.id, Stop.DISABLED, BY_HAND))
+    if enables or (moved and changed.enabled):
+        await _start_clean(call, changed, enables=enables)
+    # The endpoint last: until then nothing is sent, and to ask again does what is missing.
+    return _there(await store.start_endpoint(found.id, Stop.DISABLED)) if enables else changed
 
 
-async def _start_clean(call: Call, endpoint: Endpoint) -> None:
-    """What was held against an endpoint before it was mended must not disable it again at once."""
+async def _start_clean(call: Call, endpoint: Endpoint, *, enables: bool) -> None:
+    """What was held against an endpoint before it was mended must not disable it again at once.
+
+    What an operator said of the breaker stays, and a new URL alone does not enable it.
+    """
     await call.parts.targets.read([endpoint.id])
     breakers, key = call.parts.breakers, endpoint.key
-    if (await breakers.inspect(key)).state is State.DISABLED:
-        await breakers.enable(key, reason="the endpoint was enabled", actor=call.key.id)
-    elif endpoint.breaker_key is None:
+    seen = await breakers.inspect(key)
+    if seen.state is State.DISABLED:
+        if enables:
+            await breakers.enable(key, reason="the endpoint was enabled", actor=call.key.id)
+    elif endpoint.breaker_key is None and seen.override is Override.NONE:
         await breakers.reset(key, reason="the endpoint was mended", actor=call.key.id)
     await keep_standing(call.parts, key)
     await call.parts.store.unblock([endpoint.id])

@@ -13,6 +13,7 @@ from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.addresses import Networks
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.notify_addresses import NoticeDefaults
+from hookfuse.delivery.notify_trial import NoticeTrial
 from hookfuse.delivery.targets import Defaults, Targets
 from hookfuse.delivery.trial import Trial
 from hookfuse.ports import DeliveryStore
@@ -33,6 +34,7 @@ class Parts:
     tasks: TaskRunner
     watch: Watch
     notices: NoticeDefaults
+    notice_trial: NoticeTrial
     body_limit: int
     longest_timeout: float
     """The longest deadline, in seconds, that an endpoint may ask for."""

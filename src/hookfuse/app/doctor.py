@@ -15,7 +15,7 @@ from importlib.metadata import version
 from ipaddress import ip_network
 from pathlib import Path
 
-from hookfuse.app.doctor_servers import look_at_postgres, look_at_redis, look_at_sqlite
+from hookfuse.app.doctor_servers import look_at_mail, look_at_postgres, look_at_redis, look_at_sqlite
 from hookfuse.app.findings import Finding, bad, good, poor
 from hookfuse.app.parts import networks_of, station_settings
 from hookfuse.config import Loaded, Settings
@@ -42,6 +42,8 @@ async def examine(loaded: Loaded) -> AsyncIterator[Finding]:
             yield finding
     if settings.proxy_url is not None:
         yield await _proxy(Proxy.parse(settings.proxy_url))
+    if settings.smtp_url is not None:
+        yield await look_at_mail(settings)
     if settings.embedded:
         for finding in look_at_sqlite(settings):
             yield finding

@@ -11,10 +11,14 @@ from pathlib import Path
 
 from hookfuse.app.findings import Finding, bad, good, poor, skew
 from hookfuse.app.fleet import describe
+from hookfuse.app.parts import networks_of
 from hookfuse.config import Settings
 from hookfuse.config.readers import without_password
+from hookfuse.core.mail import MailServer
+from hookfuse.core.sending import Trouble
 from hookfuse.errors import HookfuseError
 from hookfuse.stores.sql import migrations
+from hookfuse.transport import Proxy, SmtpMailer
 
 _DEADLINE = 5.0
 _OLDEST_POSTGRES = 15
@@ -102,6 +106,34 @@ async def look_at_redis(settings: Settings) -> AsyncIterator[Finding]:
         yield bad("Redis", f"{place} cannot be used: {_said(error)}", "Mend HOOKFUSE_REDIS_URL or the server.")
     finally:
         await client.aclose()
+
+
+async def look_at_mail(settings: Settings) -> Finding:
+    """No mail is sent; `hookfuse notice test` sends one."""
+    assert settings.smtp_url is not None
+    server = MailServer.parse(settings.smtp_url)
+    place = f"{server.host}:{server.port}"
+    proxy = None if settings.proxy_url is None else Proxy.parse(settings.proxy_url)
+    mailer = SmtpMailer(server, networks_of(settings), proxy=proxy, deadline=_DEADLINE)
+    try:
+        seen = await mailer.look()
+    finally:
+        await mailer.close()
+    if seen.trouble:
+        return bad("mail server", f"{place} cannot be used: {seen.trouble}", _mail_remedy(seen.trouble))
+    if not seen.encrypted:
+        return poor(
+            "mail server",
+            f"{place} takes mails, but offers no STARTTLS, so they travel in the clear",
+            "Turn TLS on there, or use smtps:// in HOOKFUSE_SMTP_URL.",
+        )
+    return good("mail server", f"{place} takes mails over {'TLS' if server.tls else 'STARTTLS'}")
+
+
+def _mail_remedy(trouble: str) -> str:
+    if trouble.startswith(Trouble.BLOCKED):
+        return "Add its network to HOOKFUSE_ALLOWED_NETWORKS."
+    return "Mend HOOKFUSE_SMTP_URL (host, port, smtp:// or smtps://, user and password), or the server."
 
 
 def _version(name: str, found: tuple[int, ...], oldest: tuple[int, int]) -> Finding:

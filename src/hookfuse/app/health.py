@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hookfuse.app.metrics import Readings
 from hookfuse.app.station import Station
+from hookfuse.core.duty import Duty
+from hookfuse.core.notice import Waiting
 from hookfuse.core.state import State
-from hookfuse.core.upkeep import Backlog
+from hookfuse.core.upkeep import Backlog, Concern
 from hookfuse.errors import HookfuseError
 
 _DEADLINE = 2.0
 _FRESH_SECONDS = 1.0
 _ANY_KEY = "health"
+_SAMPLE_LATE = 30.0
+_LAG = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class Readiness:
     egress: str
     lag_seconds: float | None
     held: int | None
+    alerts: dict[Concern, str]
+    """What someone should look at, and why."""
 
 
 class Health:
@@ -45,6 +52,7 @@ class Health:
         self._backlog: Backlog | None = None
         self._trouble = ""
         self._degraded = False
+        self._undone: frozenset[Duty] = frozenset()
 
     async def readiness(self) -> Readiness:
         backlog = await self._ask()
@@ -55,7 +63,13 @@ class Health:
             egress="suspect: nearly every endpoint fails without a response" if self._suspect else "ok",
             lag_seconds=None if backlog is None else backlog.lag,
             held=None if backlog is None else backlog.held,
+            alerts=self._concerns(),
         )
+
+    async def concerns(self) -> dict[Concern, str]:
+        """What is not as it should be, in words; whether it will pass by itself shows when it is asked again."""
+        await self._ask()
+        return self._concerns()
 
     async def readings(self) -> Readings:
         backlog = await self._ask()
@@ -69,7 +83,21 @@ class Health:
             slots=station.worker.settings.slots if self._delivers else 0,
             backlog=backlog,
             breakers=await self._count_breakers(),
+            notices=await self._notices(),
+            alerts=frozenset(self._concerns()),
         )
+
+    def _concerns(self) -> dict[Concern, str]:
+        late = self._station.sampler.overdue
+        lag = 0.0 if self._backlog is None else self._backlog.lag
+        found = {
+            Concern.REDIS: "Redis is away, and each process has breakers of its own" if self._degraded else "",
+            Concern.EGRESS: "nearly every endpoint fails without a response" if self._suspect else "",
+            Concern.SAMPLER: f"a sample is {late:.0f} s overdue" if late > _SAMPLE_LATE else "",
+            Concern.BACKLOG: f"the first delivery that could go is {lag:.0f} s late" if lag > _LAG else "",
+            Concern.LEADER: f"nobody does {', '.join(sorted(self._undone))}" if self._undone else "",
+        }
+        return {concern: sentence for concern, sentence in found.items() if sentence}
 
     @property
     def _suspect(self) -> bool:
@@ -94,8 +122,17 @@ class Health:
             except HookfuseError as error:
                 self._backlog, self._trouble = None, str(error)
             self._degraded = not await self._breakers_answer()
+            self._undone = await self._duties_undone()
             self._asked_at = time.monotonic()
             return self._backlog
+
+    async def _duties_undone(self) -> frozenset[Duty]:
+        try:
+            async with asyncio.timeout(_DEADLINE):
+                return self._station.leader.offers - {each.duty for each in await self._station.store.duties()}
+        except (TimeoutError, HookfuseError):
+            # Without its database there is no leader to look for, and that is told already.
+            return frozenset()
 
     async def _breakers_answer(self) -> bool:
         """A process that makes no calls would notice neither that their store is away nor that it is back."""
@@ -107,6 +144,13 @@ class Health:
         except (TimeoutError, HookfuseError):
             return False
         return not breakers.degraded
+
+    async def _notices(self) -> Sequence[Waiting]:
+        try:
+            async with asyncio.timeout(_DEADLINE):
+                return await self._station.store.notices_waiting()
+        except (TimeoutError, HookfuseError):
+            return ()
 
     async def _count_breakers(self) -> dict[State, int]:
         found: dict[State, int] = {}

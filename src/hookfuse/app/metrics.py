@@ -8,7 +8,7 @@ say is the same in each of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -27,10 +27,11 @@ from prometheus_client.registry import Collector
 
 from hookfuse.app.processes import SHARED_FILES
 from hookfuse.core.delivery import Claim
+from hookfuse.core.notice import Notice, NoticeChannel, NoticeState, Waiting
 from hookfuse.core.outcome import Kind
 from hookfuse.core.response import Step
 from hookfuse.core.state import Order, State, Transition
-from hookfuse.core.upkeep import Backlog
+from hookfuse.core.upkeep import Backlog, Concern
 from hookfuse.delivery.courier import Attempted
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -39,6 +40,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _BUCKET = "hookfuse_attempt_seconds_bucket"
 _BY_HAND = frozenset(Order)
 _BY_OPERATOR = "operator"
+_ENDS = (NoticeState.SENT, NoticeState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ class Readings:
     backlog: Backlog | None
     breakers: dict[State, int] = field(default_factory=dict)
     """Breakers that are not plainly closed, by state."""
+    notices: Sequence[Waiting] = ()
+    """Notices that have not ended."""
+    alerts: Collection[Concern] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,12 @@ class Metrics:
         self._requests = Counter(
             "hookfuse_http_requests", "Requests to the API, by status class.", ["status"], registry=own
         )
+        ended = Counter(
+            "hookfuse_notices", "Notices that ended here, by channel and how.", ["channel", "state"], registry=own
+        )
+        self._notices = {
+            (channel, state): ended.labels(channel.value, state.value) for channel in NoticeChannel for state in _ENDS
+        }
         self._classes = {number: self._requests.labels(f"{number}xx") for number in range(1, 6)}
 
     def attempted(self, attempted: Attempted) -> None:
@@ -116,6 +127,9 @@ class Metrics:
         # An operator's reason is free text, which is no label.
         by_hand = made.actor != "breaker" and made.reason not in _BY_HAND
         self._transitions.labels(made.after.value, _BY_OPERATOR if by_hand else made.reason).inc()
+
+    def told(self, notice: Notice, state: NoticeState) -> None:
+        self._notices[notice.channel, state].inc()
 
     def answered(self, status: int) -> None:
         self._classes[min(max(status // 100, 1), 5)].inc()
@@ -165,6 +179,11 @@ class _Read(Collector):
         for state in State:
             states.add_metric([state.value], seen.breakers.get(state, 0))
         yield states
+        yield from _waiting(seen.notices)
+        alerts = GaugeMetricFamily("hookfuse_alert", "What someone should look at, as /readyz tells.", labels=["alert"])
+        for concern in Concern:
+            alerts.add_metric([concern.value], float(concern in seen.alerts))
+        yield alerts
         if seen.backlog is not None:
             yield _gauge("hookfuse_deliveries_waiting", "Deliveries that wait.", seen.backlog.waiting)
             yield _gauge(
@@ -172,6 +191,20 @@ class _Read(Collector):
             )
             yield _gauge("hookfuse_deliveries_in_flight", "Deliveries in workers' hands.", seen.backlog.in_flight)
             yield _gauge("hookfuse_lag_seconds", "By how much the first due delivery is late.", seen.backlog.lag)
+
+
+def _waiting(notices: Sequence[Waiting]) -> Iterator[Metric]:
+    count = GaugeMetricFamily("hookfuse_notices_waiting", "Notices that have not ended.", labels=["channel"])
+    oldest = GaugeMetricFamily(
+        "hookfuse_notices_oldest_seconds", "For how long the oldest of them could have gone.", labels=["channel"]
+    )
+    found = {each.channel: each for each in notices}
+    for channel in NoticeChannel:
+        waiting = found.get(channel, Waiting(channel, 0, 0))
+        count.add_metric([channel.value], waiting.number)
+        oldest.add_metric([channel.value], waiting.age_ms / 1000)
+    yield count
+    yield oldest
 
 
 def _gauge(name: str, says: str, value: float) -> GaugeMetricFamily:

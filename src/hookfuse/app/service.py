@@ -24,6 +24,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from hookfuse.api.keys import make_first_key
+from hookfuse.app.alarm import Alarm
 from hookfuse.app.first_start import Started, check_master_key
 from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.health import Health
@@ -91,6 +92,7 @@ class Service:
             on_suspect=_say_suspect,
             on_transition=events.changed,
             on_failing=events.failing,
+            on_notice=metrics.told,
         )
         with self._heeding_signals():
             async with station, AsyncExitStack() as stack:
@@ -100,6 +102,7 @@ class Service:
                     stack.callback(station.breakers.subscribe(observer).close)
                 health = Health(station, delivers=self._part is not Part.API)
                 await stack.enter_async_context(station.leader)
+                await stack.enter_async_context(Alarm(station.store, health))
                 watcher = await stack.enter_async_context(Watcher(station, health, metrics))
                 surface = await self._surface(station, Surface(health, metrics, live), watcher)
                 await self._work(station, health, surface, Started(own, admin_key))

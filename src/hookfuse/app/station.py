@@ -14,7 +14,7 @@ from hookfuse.app.notices import mailer_of, posts_of
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.addresses import Networks
 from hookfuse.core.delivery import Claim
-from hookfuse.core.notice import NoticeRules, Occurrence
+from hookfuse.core.notice import Notice, NoticeRules, NoticeState, Occurrence
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.chronicle import Chronicle
 from hookfuse.delivery.courier import OnAttempt
@@ -73,6 +73,7 @@ class Station:
         on_suspect: Callable[[bool], None] = lambda suspect: None,
         on_transition: Observer = lambda transition: None,
         on_failing: Callable[[Occurrence], None] = lambda occurrence: None,
+        on_notice: Callable[[Notice, NoticeState], None] = lambda notice, state: None,
     ) -> None:
         self.settings = settings
         self.store = open_store(settings.database, pooled=settings.pooled, notices=settings.notices.rules)
@@ -107,14 +108,16 @@ class Station:
             on_lost=on_lost,
         )
         self.mailer = mailer_of(settings.notices, settings.networks, settings.proxy)
+        self.posts = posts_of(self.sender, self.mailer, self.curve, settings.networks, settings.notices.mail_from)
         self._on_transition = on_transition
         notifier = Notifier(
             self.store,
-            posts_of(self.sender, self.mailer, self.curve, settings.networks, settings.notices.mail_from),
+            self.posts,
             AddressBook(self.store, self.sealer, settings.notices.addresses),
             Reconciler(self.store, self.breakers, on_transition),
             settings.notify,
             on_failing=on_failing,
+            on_end=on_notice,
         )
         keeper = Keeper(self.store, self.breakers, self.targets) if self.shared else None
         self.sampler = Sampler(self.store, self.breakers, settings.defaults.policy, keeper)

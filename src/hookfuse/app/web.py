@@ -17,6 +17,7 @@ from hookfuse.app.health import Health
 from hookfuse.app.metrics import Metrics
 from hookfuse.app.station import Station
 from hookfuse.app.watch import Watcher
+from hookfuse.delivery.notify_trial import NoticeTrial
 from hookfuse.delivery.trial import Trial
 from hookfuse.sealing import read_or_make_key
 
@@ -52,6 +53,7 @@ def make_app(station: Station, *, settings: WebSettings, watch: Watch | None = N
         tasks=TaskRunner(station.store),
         watch=watch or Watcher(station, Health(station), Metrics()),
         notices=station.settings.notices,
+        notice_trial=NoticeTrial(station.posts),
         body_limit=settings.payload_limit,
         longest_timeout=station.settings.worker.longest_timeout,
     )

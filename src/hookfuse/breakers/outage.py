@@ -10,6 +10,8 @@ call now and then, not by every call. Outcomes of degraded calls stay in this pr
 missed is not sent again: maybe lost, never doubled. When the store is back, keys that are open here stay refused until
 their probe is due here; then the store decides.
 
+Whoever samples cannot judge while the store is away, so a sampled policy judges every outcome here, by the same rules.
+
 A store may have parts that are lost one by one, as the nodes of a cluster are. Then each of them has such a breaker,
 and nothing changes for keys of the others.
 """
@@ -18,12 +20,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal
 
 from hookfuse.core.admission import Admission, Denial
 from hookfuse.core.outcome import OK, Outcome
-from hookfuse.core.policy import Policy
+from hookfuse.core.policy import Evaluate, Policy
 from hookfuse.core.rules import Streak
 from hookfuse.core.state import State, Transition
 from hookfuse.errors import StoreError, StoreUnavailable
@@ -35,6 +39,16 @@ _log = logging.getLogger("hookfuse")
 _STORE = "The breaker store"
 # Half a second at most, so that all processes agree again within one after the store is back.
 _STORE_POLICY = Policy(trip=Streak(1), cool_off=0.2, cool_off_factor=2, cool_off_max=0.5, jitter=0.1, probe_lease=1)
+
+
+@lru_cache(maxsize=1024)
+def _judging_inline(policy: Policy) -> Policy:
+    return replace(policy, evaluate=Evaluate.INLINE)
+
+
+def _local(policy: Policy) -> Policy:
+    """The policy of a breaker that nobody samples."""
+    return policy if policy.inline else _judging_inline(policy)
 
 
 class OutageChoice(StrEnum):
@@ -103,6 +117,7 @@ class Outage:
         """A refusal that outlives the outage: a key that is open here, until its probe is due here."""
         if self._choice is not OutageChoice.LOCAL or not self._local.knows(key):
             return None
+        policy = _local(policy)
         seen = self._local.inspect(key, policy)
         if seen.state is State.OPEN and seen.probe_at is not None and self._local.timer() < seen.probe_at:
             return self._degrade(self._local.admit(key, policy))
@@ -126,7 +141,7 @@ class Outage:
                 known = self._last_known(key, policy)
                 if known is not None and not known.allowed:
                     self._local.adopt(known)
-            return self._degrade(self._local.admit(key, policy))
+            return self._degrade(self._local.admit(key, _local(policy)))
         return self._degrade(Admission(key, policy, 0))
 
     def record(
@@ -137,7 +152,7 @@ class Outage:
             return None
         if not admission.degraded:
             # Of the store's own admission only the outcome counts here: its lease and generation are not ours.
-            admission = self._local.admit(admission.key, admission.policy)
+            admission = self._local.admit(admission.key, _local(admission.policy))
             if not admission.allowed:
                 return None
         transition = self._local.record(admission, outcome, latency, error)

@@ -26,6 +26,8 @@ _COLUMNS = {
     "REASON": "reason",
 }
 
+_TRIED = {"CHANNEL": "channel", "OK": "ok", "TROUBLE": "trouble"}
+
 
 @notices.command("show")
 def show(app: App, json: Json = False) -> None:
@@ -64,6 +66,17 @@ def reset(app: App) -> None:
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         remote.delete(path("app", app, "notices"))
         say(words(f"{app} is told by the defaults."))
+
+
+@notices.command("test")
+def try_notices(app: OfApp = "", json: Json = False) -> None:
+    """Send a test notice now, on every channel of one application, or of the service itself."""
+    where = path("app", app, "notices", "test") if app else path("notices", "test")
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        found = remote.post(where)["data"]
+        print_rows(found, _TRIED, as_json=json, none="No channel is set.")
+    if not all(each["ok"] for each in found):
+        raise typer.Exit(1)
 
 
 @notices.command("list")

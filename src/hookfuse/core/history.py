@@ -8,11 +8,18 @@ from typing import Any, NamedTuple
 
 from hookfuse.core.delivery import Claim, DeliveryState, Settlement
 from hookfuse.core.endpoint import Endpoint
-from hookfuse.core.notice import Event, Occurrence
-from hookfuse.core.state import CLOSED, DISABLED, HALF_OPEN, OPEN, Snapshot, State, Transition
+from hookfuse.core.notice import NOBODYS, Event, Occurrence
+from hookfuse.core.rules import RULES
+from hookfuse.core.state import CLOSED, DISABLED, HALF_OPEN, NOT_FORCED, OPEN, Snapshot, State, Transition
 
 BY_HAND = "by hand"
 """The reason of an endpoint that its owner disabled."""
+BY_BREAKER = "breaker: "
+"""How the reason of an endpoint begins that its breaker disabled."""
+GONE = "gone: the endpoint answered 410"
+"""The reason of an endpoint that wants nothing any more."""
+_BY_ITSELF = frozenset({*RULES, "probe_failed", "probe_slow", GONE})
+"""Why a breaker is disabled that nobody ordered to be."""
 AUTOMATIC = frozenset({"breaker", "worker"})
 """Actors that are nobody."""
 
@@ -33,6 +40,19 @@ class Head(NamedTuple):
     key: str
     generation: int
     state: State
+
+
+class Unstopped(NamedTuple):
+    """An endpoint that is enabled though its breaker, by the last transition that is kept, is disabled."""
+
+    endpoint_id: str
+    key: str
+
+
+def disabled_itself(snapshot: Snapshot) -> bool:
+    """Whether a breaker is disabled for good, and not because someone said so: then its endpoints are stopped."""
+    for_good = snapshot.state is DISABLED and snapshot.probe_at is None and snapshot.override is NOT_FORCED
+    return for_good and snapshot.reason in _BY_ITSELF
 
 
 def app_of(key: str) -> str:
@@ -155,6 +175,13 @@ def failing(app_id: str, endpoint_id: str, since_ms: int, stage_ms: int, last: t
         endpoint_id,
         facts,
     )
+
+
+def service_is(kind: str, sentence: str, at_ms: int, *, troubled: bool) -> Occurrence:
+    """Something about the service itself. All processes may say the same, and it is told once."""
+    event = Event.SERVICE_TROUBLE if troubled else Event.SERVICE_RECOVERED
+    facts = {"reason": kind, "why": sentence}
+    return Occurrence(event, f"service/{kind}", at_ms, kind, NOBODYS, at_ms, facts=facts, again=True)
 
 
 def seen(snapshot: Snapshot, before: State) -> Transition:

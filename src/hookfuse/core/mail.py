@@ -72,3 +72,12 @@ class Mailed:
     @property
     def taken(self) -> bool:
         return not self.trouble
+
+
+@dataclass(frozen=True, slots=True)
+class MailLook:
+    """How a server stands, without a mail: it would take one, or `trouble` says why not."""
+
+    trouble: str = ""
+    encrypted: bool = False
+    """Whether it was reached over TLS."""

@@ -30,8 +30,15 @@ class Event(StrEnum):
     BREAKER_CLOSED = "breaker.closed"
     EXHAUSTED = "message.attempt.exhausted"
     FAILING = "message.attempt.failing"
+    SERVICE_TROUBLE = "service.trouble"
+    """The service itself is not as it should be; told on its own channels, and to no application."""
+    SERVICE_RECOVERED = "service.recovered"
+    TEST = "notice.test"
+    """Someone wants to know whether notices arrive."""
 
 
+NOBODYS: Final = ""
+"""The application of what is about the service itself."""
 _THREADS: Final = {
     Event.ENDPOINT_DISABLED: "endpoint",
     Event.ENDPOINT_ENABLED: "endpoint",
@@ -39,6 +46,9 @@ _THREADS: Final = {
     Event.BREAKER_CLOSED: "breaker",
     Event.EXHAUSTED: "exhausted",
     Event.FAILING: "failing",
+    Event.SERVICE_TROUBLE: "service",
+    Event.SERVICE_RECOVERED: "service",
+    Event.TEST: "test",
 }
 
 
@@ -142,6 +152,15 @@ class Notice:
     created_ms: int
     ended_ms: int | None
     token: int
+
+
+class Waiting(NamedTuple):
+    """What waits to be told on one channel."""
+
+    channel: NoticeChannel
+    number: int
+    age_ms: int
+    """For how long the oldest has been free to go; 0: what waits is in its quiet window."""
 
 
 class Earlier(NamedTuple):

@@ -1,9 +1,25 @@
-"""What looking after a store needs: how much waits, what is sealed, which migrations it has."""
+"""What looking after the service needs: what may be wrong, how much waits, what is sealed, which migrations there are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
+
+
+class Concern(StrEnum):
+    """What may be wrong with the service itself, and not with an endpoint."""
+
+    REDIS = "redis"
+    """Breakers are not shared, because their store is away."""
+    EGRESS = "egress"
+    """Nearly every endpoint fails without a response."""
+    SAMPLER = "sampler"
+    """A sample is overdue."""
+    BACKLOG = "backlog"
+    """Deliveries that could go are late."""
+    LEADER = "leader"
+    """A duty is done by nobody."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from hookfuse.core import signing
 from hookfuse.core.admission import Admission
 from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Settlement
 from hookfuse.core.endpoint import Stop
+from hookfuse.core.history import BY_BREAKER, GONE
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.lanes import BLOCKED_AT_MOST_MS
 from hookfuse.core.outcome import FAILURE, OK, Outcome
@@ -34,8 +35,6 @@ KEPT_BYTES = 4_096
 _STATES = {Step.SENT: DeliveryState.SENT, Step.RETRY: DeliveryState.PENDING, Step.FAILED: DeliveryState.FAILED}
 _RAMP_PAUSE_MS = 50
 """How long a lane waits when it has as much in flight as its ramp allows."""
-
-_GONE = "gone: the endpoint answered 410"
 
 _log = logging.getLogger("hookfuse.delivery")
 
@@ -143,16 +142,16 @@ class Courier:
         """A breaker that disables for good stops its endpoints; one that comes back by itself needs no help."""
         if transition.after is State.DISABLED and target.policy.reenable_ms is None:
             for endpoint_id in self._targets.endpoints_of(target.key):
-                await self._disable(endpoint_id, f"breaker: {transition.reason}", transition)
+                await self._disable(endpoint_id, BY_BREAKER + transition.reason, transition)
 
     async def _disable_gone(self, claim: Claim, target: Target) -> None:
         """Its own breaker is disabled too, so that it comes back as any disabled one does; a shared one is not."""
         own = target.key == f"{claim.app_id}/{claim.endpoint_id}"
         # The endpoint first: it says so to everyone, and a crash in between leaves a breaker that only has to be asked.
         if not own or target.policy.reenable_ms is None:
-            await self._disable(claim.endpoint_id, _GONE)
+            await self._disable(claim.endpoint_id, GONE)
         if own:
-            await self._quietly(self._breakers.disable(target.key, reason=_GONE, actor="breaker"))
+            await self._quietly(self._breakers.disable(target.key, reason=GONE, actor="breaker"))
 
     async def _disable(self, endpoint_id: str, reason: str, because: Transition | None = None) -> None:
         await self._quietly(self._store.stop_endpoint(endpoint_id, Stop.DISABLED, reason, because=because))

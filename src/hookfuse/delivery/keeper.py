@@ -16,7 +16,6 @@ from hookfuse.core.duty import Tenure
 from hookfuse.core.sample import Glance
 from hookfuse.core.standing import Memory, Standing, standing_of
 from hookfuse.core.state import DISABLED, NOT_FORCED, Override, Snapshot, Transition
-from hookfuse.delivery.stopping import stop_guarded
 from hookfuse.delivery.targets import Targets
 from hookfuse.errors import InvalidInput
 from hookfuse.ports import DeliveryStore
@@ -106,9 +105,6 @@ class Keeper:
                 (gone if self._is_gone(seen, before, found.now) else lost).append(before)
         if kept or gone:
             await self._store.keep_standings(kept, gone, tenure=tenure)
-        for each in kept:
-            if each.disabled:
-                await self._stop(each)
         await self._put_back(lost)
 
     def _is_gone(self, seen: Snapshot, before: Standing, now: float) -> bool:
@@ -117,13 +113,6 @@ class Keeper:
             return True
         heard = self._breakers.heard(seen.key)
         return max(seen.generation, heard or 0) >= before.generation
-
-    async def _stop(self, standing: Standing) -> None:
-        """Whoever disabled it may have died before it could stop the endpoints."""
-        guarded = await self._store.guarded_by(standing.key)
-        await self._targets.read([each.endpoint_id for each in guarded])
-        if self._breakers.policy(standing.key).reenable_ms is None:
-            await stop_guarded(self._store, standing.key, f"breaker: {standing.reason}")
 
     async def _put_back(self, standings: Iterable[Standing]) -> None:
         for each in standings:

@@ -56,6 +56,11 @@ class Leader:
         self._running: list[asyncio.Task[None]] = []
 
     @property
+    def offers(self) -> frozenset[Duty]:
+        """What this process would do if nobody else did."""
+        return frozenset(self._work)
+
+    @property
     def tenures(self) -> Mapping[Duty, Tenure]:
         """What this process holds, as far as it knows."""
         return self._tenures

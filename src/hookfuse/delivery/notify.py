@@ -5,8 +5,8 @@ posts it again with the same id; that is the only way in which anyone is told tw
 deadline of its own, so a mail server that hangs holds up mails and nothing else. What cannot be posted comes back on a
 schedule, and is given up, visibly, after its last attempt.
 
-The same duty looks for endpoints that have failed for long (`look_for_failing`), and for transitions that nobody wrote
-down (`reconcile.py`).
+The same duty looks for endpoints that have failed for long (`look_for_failing`), and for what nobody wrote down or
+finished (`reconcile.py`).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Notifier:
         settings: NotifySettings | None = None,
         *,
         on_failing: Callable[[Occurrence], None] = lambda occurrence: None,
+        on_end: Callable[[Notice, NoticeState], None] = lambda notice, state: None,
     ) -> None:
         self._store = store
         self._posts = posts
@@ -71,6 +72,7 @@ class Notifier:
         self._reconciler = reconciler
         self._settings = settings or NotifySettings()
         self._on_failing = on_failing
+        self._on_end = on_end
 
     async def run(self, tenure: Tenure) -> None:
         """For as long as the duty is held."""
@@ -83,7 +85,7 @@ class Notifier:
         pause = self._settings.poll
         while True:
             try:
-                await self._reconciler.look()
+                await self._reconciler.look(tenure)
                 for happened in await self._store.look_for_failing(self._settings.stages_ms, tenure):
                     self._on_failing(happened)
             except StoreError as error:
@@ -155,12 +157,12 @@ class Notifier:
 
     async def _settle(self, notice: Notice, posted: Posted) -> None:
         if posted.taken:
-            held = await self._store.settle_notice(notice, NoticeState.SENT)
+            held = await self._end(notice, NoticeState.SENT)
             _say(logging.INFO, "sent", notice)
         else:
             delay_ms = self._settings.retry.delay_ms(notice.attempts, random.random())
             if delay_ms is None:
-                held = await self._store.settle_notice(notice, NoticeState.FAILED, reason=posted.trouble)
+                held = await self._end(notice, NoticeState.FAILED, posted.trouble)
                 _say(logging.ERROR, f"given up: {posted.trouble}", notice)
             else:
                 held = await self._store.settle_notice(
@@ -169,6 +171,12 @@ class Notifier:
                 _say(logging.WARNING, f"not sent, again in {delay_ms / 1000:.0f} s: {posted.trouble}", notice)
         if not held:
             _log.warning("the lease of the notice %s was lost before it was settled", notice.id)
+
+    async def _end(self, notice: Notice, state: NoticeState, reason: str = "") -> bool:
+        held = await self._store.settle_notice(notice, state, reason=reason)
+        if held:
+            self._on_end(notice, state)
+        return held
 
 
 def _say(level: int, what: str, notice: Notice) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.history import AUTOMATIC
-from hookfuse.core.notice import Event, Notice
+from hookfuse.core.notice import NOBODYS, Event, Notice
 
 # Line ends of every kind, other control characters, and those that turn the direction of what follows.
 _UNSEEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]+")
@@ -49,7 +49,8 @@ class Story:
             found.append(f"By: {actor}")
         if "message_id" in facts:
             found.append(f"Message: {one_line(str(facts['message_id']))}")
-        found.append(f"Application: {self._app}")
+        if notice.app_id != NOBODYS:
+            found.append(f"Application: {self._app}")
         if notice.endpoint_id is not None:
             found.append(f"Endpoint: {self._endpoint}")
         if notice.folded:
@@ -73,7 +74,7 @@ class Story:
 
     def _data(self) -> dict[str, Any]:
         notice = self.notice
-        data: dict[str, Any] = {"appId": notice.app_id}
+        data: dict[str, Any] = {} if notice.app_id == NOBODYS else {"appId": notice.app_id}
         if self.app is not None and self.app.uid is not None:
             data["appUid"] = self.app.uid
         if notice.endpoint_id is not None:
@@ -84,6 +85,8 @@ class Story:
 
     @property
     def _who(self) -> str:
+        if self.notice.event in _OF_THE_SERVICE:
+            return "Hookfuse"
         if self.notice.endpoint_id is not None:
             return f"Endpoint {self._endpoint}"
         return f"Breaker {one_line(self.notice.key)}"
@@ -104,6 +107,12 @@ class Story:
                 return "did not take a message: every attempt failed"
             case Event.FAILING:
                 return f"has been failing for {_lasted(int(facts.get('stage_ms', 0)))}"
+            case Event.SERVICE_TROUBLE:
+                return f"is not as it should be: {one_line(str(facts.get('reason', '')))}"
+            case Event.SERVICE_RECOVERED:
+                return f"is as it should be again: {one_line(str(facts.get('reason', '')))}"
+            case Event.TEST:
+                return "can reach you: this is a test"
             case _:
                 assert_never(event)
 
@@ -117,9 +126,11 @@ class Story:
         return f"{one_line(known)} ({self.notice.endpoint_id})" if known else str(self.notice.endpoint_id)
 
 
+_OF_THE_SERVICE: Final = frozenset({Event.SERVICE_TROUBLE, Event.SERVICE_RECOVERED, Event.TEST})
 _ADVICE: Final = {
     Event.ENDPOINT_DISABLED: "Its messages are kept. Enable it again once it is mended, and recover what waited.",
     Event.BREAKER_OPENED: "Its messages are kept. It is tried again by itself.",
+    Event.SERVICE_TROUBLE: "/readyz, the log and `hookfuse status` say more.",
     Event.EXHAUSTED: "The message is kept as failed, and can be sent again.",
 }
 
@@ -133,6 +144,8 @@ def _facts(event: Event, key: str, generation: int, facts: Mapping[str, Any]) ->
             return {"breakerKey": key, "generation": generation, **facts}
         case Event.EXHAUSTED | Event.FAILING:
             return _of_attempts(facts)
+        case Event.SERVICE_TROUBLE | Event.SERVICE_RECOVERED | Event.TEST:
+            return {"reason": facts.get("reason", ""), "why": facts.get("why", "")}
         case _:
             assert_never(event)
 

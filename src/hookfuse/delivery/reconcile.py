@@ -1,7 +1,8 @@
-"""Finds transitions that nobody wrote down, because every process that heard of them has died.
+"""Finds what nobody finished, because every process that could have has died.
 
 The breakers know their last transition, and the database knows the last one that is kept. Where the two differ for two
-looks in a row, whoever should have written it is gone, and what the breaker still tells of it is kept.
+looks in a row, whoever should have written it is gone, and what the breaker still tells of it is kept. Endpoints that a
+breaker disabled and that nobody stopped are stopped.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from hookfuse.breakers import AsyncBreakers
+from hookfuse.core.duty import Tenure
 from hookfuse.core.history import Head, seen
 from hookfuse.core.state import CLOSED, Snapshot, Transition
-from hookfuse.ports.notices import History
+from hookfuse.delivery.stopping import stop_left_over
+from hookfuse.ports import DeliveryStore
 from hookfuse.telemetry import Observer
 
 _PAGE: Final = 500
@@ -21,7 +24,7 @@ _PAGE: Final = 500
 class Reconciler:
     def __init__(
         self,
-        store: History,
+        store: DeliveryStore,
         breakers: AsyncBreakers,
         on_kept: Observer = lambda transition: None,
     ) -> None:
@@ -30,7 +33,7 @@ class Reconciler:
         self._on_kept = on_kept
         self._missing: dict[str, int] = {}
 
-    async def look(self) -> int:
+    async def look(self, tenure: Tenure | None = None) -> int:
         """Compare once; returns how many transitions were found missing for the second time, and kept."""
         if self._breakers.degraded:
             return 0
@@ -44,6 +47,8 @@ class Reconciler:
         new = await self._store.keep_transitions(lost) if lost else []
         for each in new:
             self._on_kept(each)
+        # Afterwards: it goes by what is kept.
+        await stop_left_over(self._store, self._breakers, tenure)
         return len(new)
 
     async def _unknown(self, listed: dict[str, Snapshot]) -> list[Transition]:

@@ -69,9 +69,22 @@ class Sampler:
         self._keeper = keeper
         self._guards = Guards(store, default)
         self._surveyed_at = -_SURVEY_EVERY
+        self._due_at: float | None = None
+
+    @property
+    def overdue(self) -> float:
+        """Seconds by which the next sample is late; 0 also where another process samples."""
+        return 0.0 if self._due_at is None else max(0.0, time.monotonic() - self._due_at)
 
     async def run(self, tenure: Tenure | None = None) -> None:
         """Sample each policy in its own rhythm, for as long as the duty is held."""
+        self._due_at = time.monotonic()
+        try:
+            await self._sample_on(tenure)
+        finally:
+            self._due_at = None
+
+    async def _sample_on(self, tenure: Tenure | None) -> None:
         sampled_at: dict[float, float] = {}
         while True:
             now = time.monotonic()
@@ -86,8 +99,8 @@ class Sampler:
                 await asyncio.sleep(_AGAIN_AFTER)
                 continue
             sampled_at |= dict.fromkeys(due, now)
-            next_at = min(sampled_at.get(every, 0.0) + every for every in self._guards.rhythms | {_RHYTHM})
-            await asyncio.sleep(max(next_at - time.monotonic(), 0.0))
+            self._due_at = min(sampled_at.get(every, 0.0) + every for every in self._guards.rhythms | {_RHYTHM})
+            await asyncio.sleep(max(self._due_at - time.monotonic(), 0.0))
 
     async def sample(self, tenure: Tenure | None = None, due: Collection[float] | None = None) -> Sampled:
         """Judge the breakers of policies with one of these rhythms; None: all that are sampled."""
@@ -102,7 +115,7 @@ class Sampler:
         judgement = await self._breakers.judge(samples, fence=0 if tenure is None else tenure.fence, floor=floor)
         for made in judgement.transitions:
             if made.after is DISABLED and counted[made.key].policy.reenable_ms is None:
-                await stop_guarded(self._store, made.key, f"breaker: {made.reason}")
+                await stop_guarded(self._store, made.key, made.reason, tenure)
         if not judgement.replaced:
             if self._keeper is not None:
                 await self._keeper.keep(judgement.generation, tenure)

@@ -170,9 +170,15 @@ class Directory(Presets, Protocol):
         ...
 
     async def stop_endpoint(
-        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+        self,
+        id_: str,
+        stop: Stop,
+        reason: str = "",
+        *,
+        because: Transition | None = None,
+        tenure: Tenure | None = None,
     ) -> Endpoint | None:
-        """Send nothing to it until `start_endpoint` takes this reason to stop away.
+        """Send nothing to it until `start_endpoint` takes this reason to stop away; None: nothing was changed.
 
         The transition of the breaker that stops it is kept in the same transaction.
         """

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hookfuse.core.duty import Tenure
-from hookfuse.core.history import Entry, Head
+from hookfuse.core.history import Entry, Head, Unstopped
 from hookfuse.core.mail import Mail, Mailed
-from hookfuse.core.notice import Notice, NoticeChannel, NoticeSettings, NoticeState, Occurrence
+from hookfuse.core.notice import Notice, NoticeChannel, NoticeSettings, NoticeState, Occurrence, Waiting
 from hookfuse.core.paging import Span
 from hookfuse.core.state import Transition
 
@@ -28,6 +28,10 @@ class History(Protocol):
 
     async def unhealthy_heads(self, after: str, limit: int) -> Sequence[Head]:
         """Breakers that were not closed by what is kept, by key."""
+        ...
+
+    async def unstopped(self, after: str, limit: int) -> Sequence[Unstopped]:
+        """Enabled endpoints behind breakers that were disabled by what is kept, by endpoint."""
         ...
 
     async def transitions_page(
@@ -70,6 +74,14 @@ class Outbox(Protocol):
 
     async def reseal_notices(self, before: NoticeSettings, sealed: bytes) -> bool:
         """Replace a seal by another of the same content; False: it was changed meanwhile, and stays as it is."""
+        ...
+
+    async def tell(self, happened: Occurrence) -> None:
+        """Put something into the outbox that no other verb tells of."""
+        ...
+
+    async def notices_waiting(self) -> Sequence[Waiting]:
+        """What has not ended yet, by channel."""
         ...
 
     async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:

@@ -10,10 +10,11 @@ import asyncio
 import re
 import ssl
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from hookfuse.core.addresses import Address, Networks, Verdict, parse_address
-from hookfuse.core.mail import Mail, Mailed, MailServer
+from hookfuse.core.mail import Mail, Mailed, MailLook, MailServer
 from hookfuse.transport.dialer import Dialer
 from hookfuse.transport.guard import vet
 from hookfuse.transport.limits import Limits
@@ -79,26 +80,42 @@ class SmtpMailer:
         except TimeoutError:
             return Mailed(f"the mail server did not take it within {self._deadline:g} s")
 
+    async def look(self) -> MailLook:
+        """Connect, go over to TLS and log in, as for a mail, and take leave."""
+        try:
+            async with asyncio.timeout(self._deadline):
+                trouble, encrypted = await self._talk(_take_leave)
+        except TimeoutError:
+            return MailLook(f"no answer within {self._deadline:g} s")
+        return MailLook(trouble, encrypted)
+
     async def close(self) -> None:
         await self._resolver.close()
 
     async def _send(self, mail: Mail) -> Mailed:
+        trouble, _ = await self._talk(lambda talk: _hand_over(talk, mail))
+        return Mailed(trouble)
+
+    async def _talk(self, say: Callable[[_Talk], Awaitable[None]]) -> tuple[str, bool]:
+        """Say something once the server listens; returns what went wrong, and whether it was said over TLS."""
         wire = await self._connect()
         if isinstance(wire, Failure):
-            return Mailed(f"{wire.trouble}: {wire.detail}")
+            return f"{wire.trouble}: {wire.detail}", False
         talk = _Talk(wire)
         try:
             await self._begin(talk)
-            await _hand_over(talk, mail)
+            await say(talk)
         except _Refused as refused:
-            return Mailed(f"the mail server refused: {refused}")
+            return f"the mail server refused: {refused}", talk.encrypted
         except Broken as broken:
-            return Mailed(str(broken))
-        except (OSError, ssl.SSLError) as error:
-            return Mailed(f"{tls_failure(error).detail}" if isinstance(error, ssl.SSLError) else "the connection broke")
+            return str(broken), talk.encrypted
+        except ssl.SSLError as error:
+            return tls_failure(error).detail, talk.encrypted
+        except OSError:
+            return "the connection broke", talk.encrypted
         finally:
             talk.wire.close()
-        return Mailed()
+        return "", talk.encrypted
 
     async def _connect(self) -> Wire | Failure:
         server = self._server
@@ -143,6 +160,10 @@ class _Talk:
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
+
+    @property
+    def encrypted(self) -> bool:
+        return isinstance(self.wire, TlsWire)
 
     async def greet(self) -> dict[str, str]:
         """What the server offers, by name."""
@@ -199,6 +220,10 @@ async def _hand_over(talk: _Talk, mail: Mail) -> None:
     await talk.expect(250)
     # It is theirs now; whether they hear the farewell changes nothing.
     await talk.wire.write(b"QUIT\r\n")
+
+
+async def _take_leave(talk: _Talk) -> None:
+    await talk.say("QUIT", 221)
 
 
 def _stuffed(content: bytes) -> bytes:

@@ -38,6 +38,7 @@ class Site:
         self.random = random.Random(seed)
         self.redis: str | None = None
         self.told: str | None = None
+        self._telling: dict[str, Any] = {}
         self.receivers = ReceiversProcess(ledger=folder / "sink.jsonl")
         self.names: list[str] = []
         self._stations: list[StationProcess] = []
@@ -58,8 +59,9 @@ class Site:
         names = [f"ep_{number:04}" for number in range(self.sizes.endpoints)]
         await self.endpoints(dict.fromkeys(names, behaviour or Ok()), **settings)
 
-    def tell(self) -> None:
-        """Have it said that endpoints were disabled, to one that listens."""
+    def tell(self, **telling: Any) -> None:
+        """Have it said what happened, to one that listens: that endpoints were disabled, unless told otherwise."""
+        self._telling = telling
         url = self.receivers.add_all({"ops": Order(Ok(), SECRET.text)})["ops"]
         self.told = f"{url} {SECRET.text}"
 
@@ -91,6 +93,7 @@ class Site:
             self.redis,
             self.worker_settings(**worker),
             self.told,
+            **self._telling,
         )
 
     def settings(self, **worker: Any) -> StationSettings:

@@ -28,7 +28,7 @@ from hookfuse.core.addresses import Networks
 from hookfuse.core.delivery import Claim
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.message import Accepted, NewMessage
-from hookfuse.core.notice import Event
+from hookfuse.core.notice import QUIET_MS, STAGES_MS, Event
 from hookfuse.core.secret import Secret, SecretRing
 from hookfuse.delivery.notify import NotifySettings
 from hookfuse.delivery.notify_addresses import Addresses, NoticeDefaults
@@ -54,7 +54,11 @@ class Orders:
     redis: str | None = None
     worker: dict[str, Any] = field(default_factory=dict)
     told: str | None = None
-    """Where it says that an endpoint was disabled, with the secret after a space; None: nowhere."""
+    """Where it says what happened, with the secret after a space; None: nowhere."""
+    hears: tuple[str, ...] = (Event.ENDPOINT_DISABLED,)
+    """Of what it says it."""
+    quiet_ms: int = QUIET_MS
+    stages_ms: tuple[int, ...] = STAGES_MS
 
     def settings(self) -> StationSettings:
         return StationSettings(
@@ -65,14 +69,15 @@ class Orders:
             worker=WorkerSettings(**self.worker),
             limits=Limits(idle_seconds=1.0),
             notices=self._notices(),
-            notify=NotifySettings(lease=4.0, poll=0.05, look_every=0.5),
+            notify=NotifySettings(lease=4.0, poll=0.05, look_every=0.5, stages_ms=self.stages_ms),
         )
 
     def _notices(self) -> NoticeDefaults:
         if self.told is None:
             return NoticeDefaults()
         url, secret = self.told.split()
-        return NoticeDefaults(Addresses(url, SecretRing(Secret.parse(secret))), (Event.ENDPOINT_DISABLED,))
+        addresses = Addresses(url, SecretRing(Secret.parse(secret)))
+        return NoticeDefaults(addresses, tuple(map(Event, self.hears)), self.quiet_ms)
 
     def text(self) -> str:
         return json.dumps(asdict(self))

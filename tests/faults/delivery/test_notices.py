@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 LATEST = 60.0
 """Seconds after a kill in which the notice must be there."""
 AFTER = ("notice_claimed", "notice_posted", "notice_settled")
+BREAKER_STEPS = ("transition", "before_keep", "in_outbox", "after_keep", "before_stop", "after_stop", *AFTER)
 DISABLES_AT_ONCE = {"trip": [{"rule": "streak", "n": 1}], "cool_off": 60.0, "disable_after": 1}
 
 
@@ -36,6 +37,12 @@ async def kill_and_restart(site: Site, point: str) -> float:
     await process.start()
     await sending
     return killed
+
+
+async def stopped(site: Site) -> bool:
+    """Whether the row says so too, and why, and since when."""
+    ((stop, reason, at),) = await site.database.rows("SELECT stop, disabled_reason, disabled_ms FROM {schema}endpoints")
+    return (stop, reason) == (1, "breaker: streak") and at is not None
 
 
 async def settle_down(site: Site) -> None:
@@ -75,14 +82,15 @@ async def test_g9_killed_while_a_gone_endpoint_is_disabled(site: Site, point: st
     assert disabled[0][0] == 1
 
 
-@pytest.mark.parametrize("point", ["transition", "before_keep", "in_outbox", "after_keep", *AFTER])
+@pytest.mark.parametrize("point", BREAKER_STEPS)
 async def test_g9_killed_while_a_breaker_disables(site: Site, point: str, request: pytest.FixtureRequest) -> None:
-    """An endpoint that its breaker disables is told of once, at whatever step; with Redis the breaker remembers."""
+    """An endpoint that its breaker disables is told of once and stopped, at whatever step; with Redis it remembers."""
     if site.database.shared:
         site.redis = request.getfixturevalue("redis_url")
     await site.endpoints({"ep_1": Failing(500)}, policy=DISABLES_AT_ONCE)
     site.tell()
     await check(site, point, await kill_and_restart(site, point))
+    await until(lambda: stopped(site), LATEST)
     kept = await site.database.rows("SELECT before, after, actor FROM {schema}transitions")
     assert [tuple(row) for row in kept] == [("closed", "disabled", "breaker")]
 

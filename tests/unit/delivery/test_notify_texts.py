@@ -55,7 +55,8 @@ def test_every_event_has_words(event: Event) -> None:
     facts = {"message_id": "msg_1", "since_ms": 1_699_996_400_000, "stage_ms": 3_600_000}
     attempt = {"attempt": {"id": "atmpt_1", "at_ms": 1_700_000_000_000, "status": None}}
     told = story(notice(event, facts={**facts, **attempt}))
-    assert told.subject.startswith("Endpoint shop (ep_1) ")
+    about = "Hookfuse " if event.startswith(("service.", "notice.")) else "Endpoint shop (ep_1) "
+    assert told.subject.startswith(about)
     assert "When: 2023-11-14 22:13:20 UTC" in told.lines
     assert "Application: Acme (app_1)" in told.lines
     body = json.loads(told.payload)

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from hookfuse.core.addresses import Networks
-from hookfuse.core.mail import Mail, MailServer
+from hookfuse.core.mail import Mail, MailLook, MailServer
 from hookfuse.transport import SmtpMailer
 from hookfuse.transport.smtp import _stuffed
 from tests.servers.mail import PASSWORD, USER, mail_server
@@ -192,3 +192,25 @@ async def test_nobody_listens() -> None:
 def test_dots() -> None:
     """A line that begins with a dot gets one more, the first line too, and the end is one dot alone."""
     assert _stuffed(b".a\r\n.\r\nb") == b"..a\r\n..\r\nb\r\n.\r\n"
+
+
+async def test_a_look_at_a_server(authority: trustme.CA, serving: ssl.SSLContext) -> None:
+    """A look goes as far as a mail would, hands over none, and says whether the way is encrypted."""
+    login = (USER, PASSWORD)
+    with mail_server() as inbox:
+        async with mailer(inbox.port) as found:
+            assert await found.look() == MailLook("", encrypted=False)
+        async with mailer(inbox.port, login=login) as found:
+            assert "no TLS" in (await found.look()).trouble
+    with mail_server(starttls=serving, auth=True) as inbox:
+        async with mailer(inbox.port, login=login, ssl_context=trusting(authority)) as found:
+            assert await found.look() == MailLook("", encrypted=True)
+        async with mailer(inbox.port, login=(USER, "wrong"), ssl_context=trusting(authority)) as found:
+            assert (await found.look()).trouble == "the mail server refused: 535"
+        async with mailer(inbox.port) as found:
+            assert "certificate" in (await found.look()).trouble
+        assert inbox.envelopes == []
+    async with mailer(1) as found:
+        assert (await found.look()).trouble.startswith("connect")
+    async with mailer(25, Networks()) as found:
+        assert (await found.look()).trouble.startswith("destination_blocked")

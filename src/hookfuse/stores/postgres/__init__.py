@@ -118,10 +118,16 @@ class PostgresStore(Serving, Notices, Leading):
         return found
 
     async def stop_endpoint(
-        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+        self,
+        id_: str,
+        stop: Stop,
+        reason: str = "",
+        *,
+        because: Transition | None = None,
+        tenure: Tenure | None = None,
     ) -> Endpoint | None:
         return await self._connections.together(
-            Duty.DESK, lambda db: outbox.stop_endpoint(db, id_, stop, reason, because, self._rules)
+            Duty.DESK, lambda db: outbox.stop_endpoint(db, id_, stop, reason, because, tenure, self._rules)
         )
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:

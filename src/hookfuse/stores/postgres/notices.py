@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from hookfuse.core.duty import Tenure
-from hookfuse.core.history import Entry, Head
+from hookfuse.core.history import Entry, Head, Unstopped
 from hookfuse.core.notice import (
     Event,
     Notice,
@@ -16,6 +16,7 @@ from hookfuse.core.notice import (
     NoticeSettings,
     NoticeState,
     Occurrence,
+    Waiting,
     oldest_id,
 )
 from hookfuse.core.paging import Span
@@ -44,6 +45,9 @@ class Notices:
 
     async def unhealthy_heads(self, after: str, limit: int) -> Sequence[Head]:
         return await self._asked(lambda db: _heads(db, "unhealthy_heads", after, limit))
+
+    async def unstopped(self, after: str, limit: int) -> Sequence[Unstopped]:
+        return await self._asked(lambda db: _unstopped(db, after, limit))
 
     async def transitions_page(
         self, span: Span, *, app_id: str | None = None, key: str | None = None
@@ -83,6 +87,12 @@ class Notices:
     async def reseal_notices(self, before: NoticeSettings, sealed: bytes) -> bool:
         return await self._asked(lambda db: _done(db, "reseal_notices", before.app_id, before.sealed, sealed))
 
+    async def tell(self, happened: Occurrence) -> None:
+        await self._told(lambda db: outbox.announce(db, happened, self._rules))
+
+    async def notices_waiting(self) -> Sequence[Waiting]:
+        return await self._asked(_waiting)
+
     async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:
         return await self._told(lambda db: outbox.look_for_failing(db, stages_ms, tenure, self._rules))
 
@@ -95,6 +105,10 @@ class Notices:
 
 async def _heads(db: Connection, name: str, *values: Any) -> list[Head]:
     return [Head(key, generation, State(state)) for key, generation, state in await db.fetch(SQL[name], *values)]
+
+
+async def _unstopped(db: Connection, after: str, limit: int) -> list[Unstopped]:
+    return [Unstopped(*row) for row in await db.fetch(SQL["unstopped"], after, limit)]
 
 
 async def _transitions(db: Connection, span: Span, app_id: str | None, key: str | None) -> list[Entry]:
@@ -128,6 +142,11 @@ async def _notices(db: Connection, span: Span, app_id: str | None, state: Notice
     else:
         rows = await by_id(db, "notices_of_application_page", span, state, app_id)
     return [_notice(row) for row in rows]
+
+
+async def _waiting(db: Connection) -> list[Waiting]:
+    rows = await db.fetch(SQL["notices_waiting"])
+    return [Waiting(NoticeChannel(channel), number, age_ms) for channel, number, age_ms in rows]
 
 
 def _notice(row: Any) -> Notice:

@@ -55,8 +55,16 @@ async def announce(db: Connection, happened: Occurrence, defaults: NoticeRules) 
 
 
 async def stop_endpoint(
-    db: Connection, id_: str, stop: Stop, reason: str, because: Transition | None, rules: NoticeRules
+    db: Connection,
+    id_: str,
+    stop: Stop,
+    reason: str,
+    because: Transition | None,
+    tenure: Tenure | None,
+    rules: NoticeRules,
 ) -> Endpoint | None:
+    if not await holds(db, tenure):
+        return None
     was_enabled = await db.fetchval(SQL["endpoint_to_change"], id_)
     found = await directory.stop_endpoint(db, id_, stop, reason)
     await keep(db, () if because is None else (because,), rules)

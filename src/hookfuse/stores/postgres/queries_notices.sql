@@ -26,6 +26,19 @@ SELECT key, generation, state FROM hookfuse.breaker_heads WHERE key = ANY ($1::t
 -- name: unhealthy_heads
 SELECT key, generation, state FROM hookfuse.breaker_heads WHERE state <> 'closed' AND key > $1 ORDER BY key LIMIT $2;
 
+-- name: unstopped
+-- A key is the application's id and the endpoint's own, or the key that endpoints share.
+WITH off AS MATERIALIZED (
+    SELECT key, split_part(key, '/', 1) AS app, substr(key, strpos(key, '/') + 1) AS name
+    FROM hookfuse.breaker_heads WHERE state <> 'closed' AND state = 'disabled'
+)
+SELECT e.id, off.key FROM off JOIN hookfuse.endpoints AS e ON e.id = off.name AND e.app_id = off.app
+WHERE e.breaker_key IS NULL AND e.stop & 9 = 0 AND e.id > $1
+UNION ALL
+SELECT e.id, off.key FROM off JOIN hookfuse.endpoints AS e ON e.breaker_key = off.name AND e.app_id = off.app
+WHERE e.stop & 9 = 0 AND e.id > $1
+ORDER BY 1 LIMIT $2;
+
 -- name: transitions_page, both ways
 SELECT key, before, after, generation, at_ms, reason, numbers, actor, override, app_id, endpoint_id
 FROM hookfuse.transitions
@@ -170,3 +183,7 @@ WITH gone AS (
     ) RETURNING 1
 )
 SELECT count(*) FROM gone;
+
+-- name: notices_waiting
+SELECT channel, count(*), max(greatest((SELECT hookfuse.now_ms()) - from_ms, 0)) FROM hookfuse.notices
+WHERE due_ms IS NOT NULL GROUP BY channel;

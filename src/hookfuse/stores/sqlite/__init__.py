@@ -126,10 +126,16 @@ class SqliteStore(Serving, Notices, Leading):
         return await self._direct(lambda db, now: directory.change_endpoint(db, id_, changes, version, now), rings=True)
 
     async def stop_endpoint(
-        self, id_: str, stop: Stop, reason: str = "", *, because: Transition | None = None
+        self,
+        id_: str,
+        stop: Stop,
+        reason: str = "",
+        *,
+        because: Transition | None = None,
+        tenure: Tenure | None = None,
     ) -> Endpoint | None:
         return await self._direct(
-            lambda db, now: outbox.stop_endpoint(db, id_, stop, reason, because, self._rules, now)
+            lambda db, now: outbox.stop_endpoint(db, id_, stop, reason, because, tenure, self._rules, now)
         )
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import apsw
 
 from hookfuse.core.duty import Tenure
-from hookfuse.core.history import Entry, Head
+from hookfuse.core.history import Entry, Head, Unstopped
 from hookfuse.core.notice import (
     Event,
     Notice,
@@ -19,6 +19,7 @@ from hookfuse.core.notice import (
     NoticeSettings,
     NoticeState,
     Occurrence,
+    Waiting,
     oldest_id,
 )
 from hookfuse.core.paging import Span
@@ -46,6 +47,9 @@ class Notices:
 
     async def unhealthy_heads(self, after: str, limit: int) -> Sequence[Head]:
         return await self._read(lambda db: _heads(db, "unhealthy_heads", after=after, limit=limit))
+
+    async def unstopped(self, after: str, limit: int) -> Sequence[Unstopped]:
+        return await self._read(lambda db: _unstopped(db, after, limit))
 
     async def transitions_page(
         self, span: Span, *, app_id: str | None = None, key: str | None = None
@@ -93,6 +97,12 @@ class Notices:
         values = {"app": before.app_id, "before": before.sealed, "after": sealed}
         return await self._write(lambda db, now: _changed(db, "reseal_notices", **values))
 
+    async def tell(self, happened: Occurrence) -> None:
+        await self._write(lambda db, now: outbox.announce(db, happened, self._rules, now))
+
+    async def notices_waiting(self) -> Sequence[Waiting]:
+        return await self._read(lambda db: _waiting(db, self._now_ms()))
+
     async def look_for_failing(self, stages_ms: Sequence[int], tenure: Tenure | None = None) -> Sequence[Occurrence]:
         return await self._write(lambda db, now: outbox.look_for_failing(db, stages_ms, tenure, self._rules, now))
 
@@ -113,6 +123,11 @@ def end_leases(db: apsw.Connection) -> None:
 def _heads(db: apsw.Connection, name: str, **values: Any) -> list[Head]:
     rows: list[Any] = db.execute(SQL[name], values).fetchall()
     return [Head(key, generation, State(state)) for key, generation, state in rows]
+
+
+def _unstopped(db: apsw.Connection, after: str, limit: int) -> list[Unstopped]:
+    rows: list[Any] = db.execute(SQL["unstopped"], {"after": after, "limit": limit}).fetchall()
+    return [Unstopped(*row) for row in rows]
 
 
 def _entry(row: Any) -> Entry:
@@ -153,6 +168,11 @@ def _claim(
         _notice(db.execute(SQL["claim_notice"], {"id": id_, "until": now + lease_ms}).fetchone())
         for (id_,) in _due(db, channel, limit, now)
     ]
+
+
+def _waiting(db: apsw.Connection, now: int) -> list[Waiting]:
+    rows: list[Any] = db.execute(SQL["notices_waiting"], {"now": now}).fetchall()
+    return [Waiting(NoticeChannel(channel), number, age_ms) for channel, number, age_ms in rows]
 
 
 def _settle(db: apsw.Connection, notice: Notice, state: NoticeState, reason: str, delay_ms: int, now: int) -> bool:

@@ -59,9 +59,12 @@ def stop_endpoint(
     stop: Stop,
     reason: str,
     because: Transition | None,
+    tenure: Tenure | None,
     rules: NoticeRules,
     now: int,
 ) -> Endpoint | None:
+    if not holds(db, tenure):
+        return None
     keep(db, () if because is None else (because,), rules, now)
     was_enabled = _enabled(db, id_)
     return _changed(db, directory.stop_endpoint(db, id_, stop, reason, now), was_enabled, rules, now)

@@ -23,6 +23,19 @@ SELECT key, generation, state FROM breaker_heads WHERE key IN (SELECT value FROM
 -- name: unhealthy_heads
 SELECT key, generation, state FROM breaker_heads WHERE state <> 'closed' AND key > :after ORDER BY key LIMIT :limit;
 
+-- name: unstopped
+-- A key is the application's id and the endpoint's own, or the key that endpoints share.
+WITH off AS MATERIALIZED (
+    SELECT key, substr(key, 1, instr(key, '/') - 1) AS app, substr(key, instr(key, '/') + 1) AS name
+    FROM breaker_heads WHERE state <> 'closed' AND state = 'disabled'
+)
+SELECT e.id, off.key FROM off JOIN endpoints AS e ON e.id = off.name AND e.app_id = off.app
+WHERE e.breaker_key IS NULL AND e.stop & 9 = 0 AND e.id > :after
+UNION ALL
+SELECT e.id, off.key FROM off JOIN endpoints AS e ON e.breaker_key = off.name AND e.app_id = off.app
+WHERE e.stop & 9 = 0 AND e.id > :after
+ORDER BY 1 LIMIT :limit;
+
 -- name: transitions_page, both ways
 SELECT key, before, after, generation, at_ms, reason, numbers, actor, override, app_id, endpoint_id
 FROM transitions
@@ -91,6 +104,9 @@ RETURNING id, event, channel, app_id, endpoint_id, key, generation, facts, state
 -- name: settle_notice
 UPDATE notices SET state = :state, due_ms = :due_ms, ended_ms = iif(:due_ms IS NULL, :now, NULL), reason = :reason
 WHERE id = :id AND token = :token AND state = 'sending';
+
+-- name: notices_waiting
+SELECT channel, count(*), max(max(:now - from_ms, 0)) FROM notices WHERE due_ms IS NOT NULL GROUP BY channel;
 
 -- name: end_notice_leases
 UPDATE notices SET due_ms = 0 WHERE due_ms IS NOT NULL AND state = 'sending';

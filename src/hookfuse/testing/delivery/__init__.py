@@ -18,6 +18,7 @@ from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
 from hookfuse.testing.delivery.standing import StandingFast
 from hookfuse.testing.delivery.tallying import Tallying
+from hookfuse.testing.delivery.telling import Telling
 from hookfuse.testing.delivery.upkeep import Upkeeping
 
 __all__ = ["Bench", "DeliveryStoreContract"]
@@ -34,6 +35,7 @@ class DeliveryStoreContract(
     Serving,
     Noticing,
     Posting,
+    Telling,
     Upkeeping,
     Leading,
     Tallying,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hookfuse.core.duty import Duty
+from hookfuse.core.endpoint import Stop
 from hookfuse.core.standing import Memory, Standing
-from hookfuse.core.state import Override
+from hookfuse.core.state import Override, State, Transition
 from hookfuse.core.tally import Guarded
 from hookfuse.testing.delivery.bench import Bench, OnBench
 
 _FORCED = Standing("app_1/ep_1", Override.OPEN, 1_000, False, "maintenance é", 7)
 _DISABLED = Standing("app_1/ep_2", Override.NONE, None, True, "rate", 8)
+
+
+def _disabled(bench: Bench, key: str) -> Transition:
+    return Transition(key, State.CLOSED, State.DISABLED, bench.now_ms, bench.clock.now(), "streak")
 
 
 class StandingFast(OnBench):
@@ -57,6 +64,39 @@ class StandingFast(OnBench):
         assert sorted(each.endpoint_id for each in found) == ["ep_a", "ep_b"]
         assert await bench.store.guarded_by("app_1/ep_d") == [Guarded("ep_d", 1, "app_1/ep_d", None)]
         assert await bench.store.guarded_by("app_1/ep_a") == []
+
+    async def test_enabled_behind_a_disabled_breaker(self, bench: Bench) -> None:
+        """Endpoints are found that nobody stopped when their breaker was disabled, by pages and until they are."""
+        await bench.application()
+        await bench.application("app_2")
+        await bench.endpoint("ep_a")
+        for name in ("ep_b", "ep_c"):
+            await bench.endpoint(name, breaker_key="shared")
+        await bench.endpoint("ep_d", "app_2", breaker_key="shared")
+        await bench.endpoint("ep_e")
+        await bench.store.keep_transitions([_disabled(bench, f"app_1/{name}") for name in ("ep_a", "shared", "ep_b")])
+        found = await bench.store.unstopped("", 10)
+        assert found == [("ep_a", "app_1/ep_a"), ("ep_b", "app_1/shared"), ("ep_c", "app_1/shared")]
+        assert await bench.store.unstopped("ep_a", 1) == found[1:2]
+        await bench.store.stop_endpoint("ep_a", Stop.PAUSED)
+        await bench.store.stop_endpoint("ep_b", Stop.DISABLED, "breaker: streak")
+        await bench.store.delete_endpoint("ep_c")
+        assert await bench.store.unstopped("", 10) == found[:1]
+        enabled = replace(_disabled(bench, "app_1/ep_a"), after=State.HALF_OPEN, generation=bench.now_ms + 1)
+        await bench.store.keep_transitions([enabled])
+        assert await bench.store.unstopped("", 10) == []
+
+    async def test_a_replaced_leader_stops_nothing(self, bench: Bench) -> None:
+        """What carries an old fence stops no endpoint."""
+        await bench.lane()
+        (old,) = await bench.store.hold_duties([Duty.NOTICES], "paused", 1)
+        bench.clock.advance(1)
+        (new,) = await bench.store.hold_duties([Duty.NOTICES], "next", 1_000)
+        assert await bench.store.stop_endpoint("ep_1", Stop.DISABLED, "late", tenure=old) is None
+        assert (await bench.store.endpoints(["ep_1"]))[0].enabled
+        stopped = await bench.store.stop_endpoint("ep_1", Stop.DISABLED, "in time", tenure=new)
+        assert stopped is not None
+        assert stopped.disabled_reason == "in time"
 
     async def test_policies_are_found_once(self, bench: Bench) -> None:
         """Every stored policy is told once: endpoints', applications', and the default."""
