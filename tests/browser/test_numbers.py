@@ -41,8 +41,8 @@ class Quiet:
 
     def settled(self) -> bool:
         seen = self.overview()
-        done = seen["inFlight"] == 0 and seen["lagSeconds"] == 0 and seen["states"]["open"] == 1
-        return done and self.metric("hookfuse_deliveries_waiting") == seen["waiting"] == seen["held"] == HELD
+        held = self.metric("hookfuse_deliveries_held") == seen["waiting"] == seen["held"] == HELD
+        return bool(held and seen["inFlight"] == 0 and seen["lagSeconds"] == 0 and seen["states"]["open"] == 1)
 
 
 @pytest.fixture(scope="module")
