@@ -35,7 +35,7 @@ from svix.api import (
     SvixOptions,
 )
 from svix.exceptions import HttpError, HTTPValidationError
-from svix.models import EndpointUpsertIn, EventExampleIn, EventTypeUpsertIn, MessageStatus
+from svix.models import EndpointUpsertIn, EventExampleIn, EventTypeUpsertIn, MessageAttemptTriggerType, MessageStatus
 
 from hookfuse.testing.receivers import Arrival, Failing, Ok, Receivers
 from tests.service.conftest import Service, running
@@ -223,10 +223,18 @@ async def test_messages_arrive_signed(sdk: SvixAsync, service: Service, receiver
     assert (destination.id, destination.status) == (endpoint.id, MessageStatus.SUCCESS)
     await sdk.message_attempt.resend(app, sent.id, endpoint.id)
     await receivers["shop"].arrived(2)
+    await service.until(lambda: _attempts(sdk, app, sent.id, 2))
+    newest_first = (await sdk.message_attempt.list_by_msg(app, sent.id)).data
+    assert [each.trigger_type for each in newest_first] == [MessageAttemptTriggerType.MANUAL, attempt.trigger_type]
+    assert attempt.trigger_type is MessageAttemptTriggerType.SCHEDULED
     stats = await sdk.endpoint.get_stats(app, endpoint.id)
     assert stats.success + stats.pending + stats.sending == 1
     await sdk.message.expunge_content(app, sent.id)
     assert (await sdk.message.list(app, MessageListOptions(with_content=True))).data[0].payload == {}
+
+
+async def _attempts(sdk: SvixAsync, app: str, message: str, count: int) -> bool:
+    return len((await sdk.message_attempt.list_by_msg(app, message)).data) == count
 
 
 async def _succeeded(sdk: SvixAsync, app: str, endpoint: str) -> bool:
