@@ -144,6 +144,8 @@ def make_fit(case: Any) -> None:
     case.query = fitting({each: value for each, value in (case.query or {}).items() if each != "iterator"})
 
 
+# The service in the other thread draws at random while hypothesis looks whether a strategy does.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning")
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_surprises(api: Any, world: Running, mode: GenerationMode) -> None:
