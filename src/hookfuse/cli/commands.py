@@ -221,6 +221,7 @@ def _user() -> str:
 _add_lasting_order(Order.FORCE_OPEN, "Refuse every call, for a time or for good.")
 _add_lasting_order(Order.FORCE_CLOSED, "Let every call pass, whatever its outcome.")
 _add_order(Order.UNFORCE, "End a force-open (a probe decides next) or a force-closed.")
+_add_order(Order.PROBE, "Let the next call probe an open breaker now.")
 _add_order(Order.DISABLE, "Refuse every call until someone enables it.")
 _add_order(Order.ENABLE, "Let a disabled breaker probe again.")
 _add_order(Order.RESET, "Close it, with nothing held against it; ends an override too.")
