@@ -1,7 +1,7 @@
 """Says aloud what is not as it should be with the service itself: once when it begins, once when it is over.
 
-What lasts for a quarter of a minute is logged here, and put into the outbox for the channels of the service. Every process
-looks, and says the same of what all of them see; the outbox tells it once.
+What lasts for a quarter of a minute is logged here, and put into the outbox for the channels of the service. Every
+process looks, and says the same of what all of them see; the outbox tells it once.
 """
 
 from __future__ import annotations

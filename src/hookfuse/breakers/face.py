@@ -93,6 +93,10 @@ class Face(Generic[S, T]):
         """End an override: from open to half_open, from closed to closed, with clean counts."""
         return self._force(key, Order.UNFORCE, reason, None, actor)
 
+    def probe(self, key: str, *, reason: str = "", actor: str = "operator") -> T:
+        """Let the next caller probe an open breaker now, and not when its cool-off is over. Its counts stay."""
+        return self._force(key, Order.PROBE, reason, None, actor)
+
     def disable(self, key: str, *, reason: str = "", actor: str = "operator") -> T:
         """Refuse every call until `enable`, or until the policy's reenable_after has passed."""
         return self._force(key, Order.DISABLE, reason, None, actor)

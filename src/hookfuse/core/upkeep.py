@@ -1,4 +1,4 @@
-"""What looking after the service needs: what may be wrong, how much waits, what is sealed, which migrations there are."""
+"""What looking after the service needs: what may be wrong, how much waits, what is sealed, which migrations it has."""
 
 from __future__ import annotations
 

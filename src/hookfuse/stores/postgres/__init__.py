@@ -83,24 +83,24 @@ class PostgresStore(Serving, Notices, Leading):
         await self._connections.close()
 
     async def add_application(self, application: Application) -> Application:
-        return await self._connections.together(Duty.DESK, lambda db: directory.add_application(db, application))
+        return await self._connections.change(Duty.DESK, lambda db: directory.add_application(db, application))
 
     async def application(self, id_or_uid: str) -> Application | None:
         return await self._connections.alone(Duty.DESK, lambda db: directory.application_of(db, id_or_uid))
 
     async def change_application(self, id_: str, changes: Mapping[str, Any]) -> Application | None:
-        return await self._connections.together(Duty.DESK, lambda db: directory.change_application(db, id_, changes))
+        return await self._connections.change(Duty.DESK, lambda db: directory.change_application(db, id_, changes))
 
     async def delete_application(self, id_: str) -> bool:
-        return await self._connections.together(Duty.DESK, lambda db: directory.delete_application(db, id_))
+        return await self._connections.change(Duty.DESK, lambda db: directory.delete_application(db, id_))
 
     async def pause_application(self, id_: str, paused: bool) -> Application | None:
-        found = await self._connections.together(Duty.DESK, lambda db: directory.pause_application(db, id_, paused))
+        found = await self._connections.change(Duty.DESK, lambda db: directory.pause_application(db, id_, paused))
         self._bell.ring()
         return found
 
     async def add_endpoint(self, endpoint: Endpoint) -> Endpoint:
-        return await self._connections.together(Duty.DESK, lambda db: directory.add_endpoint(db, endpoint))
+        return await self._connections.change(Duty.DESK, lambda db: directory.add_endpoint(db, endpoint))
 
     async def endpoint(self, app_id: str, id_or_uid: str) -> Endpoint | None:
         return await self._connections.alone(Duty.DESK, lambda db: directory.endpoint_of(db, app_id, id_or_uid))
@@ -111,7 +111,7 @@ class PostgresStore(Serving, Notices, Leading):
     async def change_endpoint(
         self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
     ) -> Endpoint | None:
-        found = await self._connections.together(
+        found = await self._connections.change(
             Duty.DESK, lambda db: directory.change_endpoint(db, id_, changes, version)
         )
         self._bell.ring()
@@ -126,19 +126,17 @@ class PostgresStore(Serving, Notices, Leading):
         because: Transition | None = None,
         tenure: Tenure | None = None,
     ) -> Endpoint | None:
-        return await self._connections.together(
+        return await self._connections.change(
             Duty.DESK, lambda db: outbox.stop_endpoint(db, id_, stop, reason, because, tenure, self._rules)
         )
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:
-        found = await self._connections.together(
-            Duty.DESK, lambda db: outbox.start_endpoint(db, id_, stop, self._rules)
-        )
+        found = await self._connections.change(Duty.DESK, lambda db: outbox.start_endpoint(db, id_, stop, self._rules))
         self._bell.ring()
         return found
 
     async def delete_endpoint(self, id_: str) -> bool:
-        return await self._connections.together(Duty.DESK, lambda db: directory.delete_endpoint(db, id_))
+        return await self._connections.change(Duty.DESK, lambda db: directory.delete_endpoint(db, id_))
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
         answers = await self._connections.together(Duty.ACCEPT, lambda db: accept.accept(db, messages))
@@ -193,15 +191,15 @@ class PostgresStore(Serving, Notices, Leading):
         return await self._connections.alone(Duty.DESK, lambda db: desk.attempts(db, message_id, endpoint_id))
 
     async def retry(self, pairs: Sequence[Place]) -> int:
-        done = await self._connections.alone(Duty.DESK, lambda db: desk.retry(db, pairs))
+        done = await self._connections.change(Duty.DESK, lambda db: desk.retry(db, pairs), alone=True)
         self._bell.ring()
         return done
 
     async def cancel(self, pairs: Sequence[Place]) -> int:
-        return await self._connections.alone(Duty.DESK, lambda db: desk.cancel(db, pairs))
+        return await self._connections.change(Duty.DESK, lambda db: desk.cancel(db, pairs), alone=True)
 
     async def expunge(self, app_id: str, message_id: str) -> bool:
-        return await self._connections.together(Duty.DESK, lambda db: desk.expunge(db, app_id, message_id))
+        return await self._connections.change(Duty.DESK, lambda db: desk.expunge(db, app_id, message_id))
 
     async def backlog(self) -> Backlog:
         return await self._connections.alone(Duty.DESK, upkeep.backlog)

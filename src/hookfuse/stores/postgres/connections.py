@@ -20,6 +20,8 @@ from typing import Any, Protocol, TypeVar
 import asyncpg  # type: ignore[import-untyped]
 
 from hookfuse.errors import StoreUnavailable
+from hookfuse.stores.along import waiting
+from hookfuse.stores.postgres.audit import add_audit
 from hookfuse.stores.postgres.translate import never_done, passing, translated
 
 T = TypeVar("T")
@@ -104,6 +106,26 @@ class Connections:
     async def together(self, duty: Duty, job: Job[T], *, durable: bool = True) -> T:
         """Run a job of several statements in one transaction; without `durable` its commit does not wait for a disk."""
         return await self._run(duty, self._transaction(duty, job, durable=durable))
+
+    async def change(self, duty: Duty, job: Job[T], *, alone: bool = False) -> T:
+        """Run a job that people asked for, together with the entry of the audit log that waits for it.
+
+        What it answers is true if it changed something. `alone`: it is one statement.
+        """
+        along = waiting()
+        if along is None:
+            return await (self.alone if alone else self.together)(duty, job)
+
+        async def both(db: Connection) -> T:
+            result = await job(db)
+            if result:
+                await add_audit(db, along.entry())
+            return result
+
+        result = await self.together(duty, both)
+        if result:
+            along.written = True
+        return result
 
     async def _run(self, duty: Duty, job: Job[T]) -> T:
         """Once more after a deadlock: nothing was done. Any other error is told."""

@@ -79,10 +79,10 @@ class Notices:
         return await self._asked(lambda db: _settings_from(db, after, limit))
 
     async def change_notice_settings(self, settings: NoticeSettings) -> NoticeSettings:
-        return await self._asked(lambda db: _change_settings(db, settings))
+        return await self._ordered(lambda db: _change_settings(db, settings))
 
     async def delete_notice_settings(self, app_id: str) -> bool:
-        return await self._asked(lambda db: _done(db, "delete_notice_settings", app_id))
+        return await self._ordered(lambda db: _done(db, "delete_notice_settings", app_id))
 
     async def reseal_notices(self, before: NoticeSettings, sealed: bytes) -> bool:
         return await self._asked(lambda db: _done(db, "reseal_notices", before.app_id, before.sealed, sealed))
@@ -98,6 +98,9 @@ class Notices:
 
     async def _asked(self, job: Job[T]) -> T:
         return await self._connections.alone(Duty.DESK, job)
+
+    async def _ordered(self, job: Job[T]) -> T:
+        return await self._connections.change(Duty.DESK, job, alone=True)
 
     async def _told(self, job: Job[T]) -> T:
         return await self._connections.together(Duty.DESK, job)
