@@ -22,7 +22,7 @@ from hookfuse.core.notice import (
 from hookfuse.core.paging import Span
 from hookfuse.core.state import Override, State, Transition
 from hookfuse.stores.postgres import outbox
-from hookfuse.stores.postgres.connections import Connection, Connections, Duty, Job
+from hookfuse.stores.postgres.connections import Connection, Connections, Job, Purpose
 from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.lists import by_id, by_time
 from hookfuse.stores.postgres.queries import SQL
@@ -97,13 +97,13 @@ class Notices:
         return await self._told(lambda db: outbox.look_for_failing(db, stages_ms, tenure, self._rules))
 
     async def _asked(self, job: Job[T]) -> T:
-        return await self._connections.alone(Duty.DESK, job)
+        return await self._connections.alone(Purpose.DESK, job)
 
     async def _ordered(self, job: Job[T]) -> T:
-        return await self._connections.change(Duty.DESK, job, alone=True)
+        return await self._connections.change(Purpose.DESK, job, alone=True)
 
     async def _told(self, job: Job[T]) -> T:
-        return await self._connections.together(Duty.DESK, job)
+        return await self._connections.together(Purpose.DESK, job)
 
 
 async def _heads(db: Connection, name: str, *values: Any) -> list[Head]:

@@ -19,7 +19,7 @@ from hookfuse.core.tally import Tally
 from hookfuse.stores.along import Along, along
 from hookfuse.stores.postgres import lists, overview, service
 from hookfuse.stores.postgres.audit import add_audit
-from hookfuse.stores.postgres.connections import Connections, Duty, Job
+from hookfuse.stores.postgres.connections import Connections, Job, Purpose
 
 T = TypeVar("T")
 
@@ -165,10 +165,10 @@ class Serving:
         return await self._alone(overview.census)
 
     async def _alone(self, job: Job[T]) -> T:
-        return await self._connections.alone(Duty.DESK, job)
+        return await self._connections.alone(Purpose.DESK, job)
 
     async def _change(self, job: Job[T]) -> T:
-        return await self._connections.change(Duty.DESK, job, alone=True)
+        return await self._connections.change(Purpose.DESK, job, alone=True)
 
     async def _together(self, job: Job[T]) -> T:
-        return await self._connections.change(Duty.DESK, job)
+        return await self._connections.change(Purpose.DESK, job)
