@@ -184,14 +184,27 @@ def test_changing_settings(scene: Scene) -> None:
 
 
 def test_refused_settings(scene: Scene, operator: Visitor) -> None:
-    """A URL that is never dialled is refused with the API's own words, and the field is marked."""
+    """What cannot be used is refused with the API's own words, at the field that it is about, until that is mended."""
     operator.expected.add("422")
     scene.page.click("summary:has-text('Settings')")
     scene.page.fill("[name=url]", "http://169.254.169.254/latest")
     scene.page.get_by_role("button", name="Save settings").click()
     expect(scene.page.locator("#changed .outcome.bad")).to_contain_text("url")
-    expect(scene.page.locator("[name=url]")).to_have_attribute("aria-invalid", "true")
+    url, rate = scene.page.locator("[name=url]"), scene.page.locator("[name=throttle_rate]")
+    expect(url).to_have_attribute("aria-invalid", "true")
+    expect(url).to_be_focused()
+    expect(url).to_have_accessible_description("The URL has an address that is not dialled (link-local).")
     assert "169.254" not in scene.stored()["url"]
+    url.fill(scene.stored()["url"])
+    rate.fill("fast")
+    scene.page.get_by_role("button", name="Save settings").click()
+    expect(rate).to_be_focused()
+    expect(scene.page.locator(".said")).to_have_count(1)
+    expect(scene.page.locator("label", has=rate).locator(".said")).to_be_visible()
+    rate.fill("50")
+    scene.press("Save settings", "change-endpoint")
+    expect(scene.page.locator(".said, [aria-invalid]")).to_have_count(0)
+    assert scene.stored()["throttleRate"] == 50
 
 
 def test_secrets(scene: Scene) -> None:
@@ -206,6 +219,7 @@ def test_secrets(scene: Scene) -> None:
     scene.page.select_option("[name=grace]", "3600")
     scene.press("Rotate", "rotate-secret")
     shown = scene.page.locator("#secret .outcome > .code code").text_content()
+    scene.audited("rotate_endpoint_secret")
     assert shown == scene.site.ok("GET", f"{scene.path}/secret")["key"] != known
 
 
@@ -231,6 +245,7 @@ def test_editing_a_policy(scene: Scene, operator: Visitor) -> None:
     policy.get_by_role("button", name="Save policy").click()
     expect(policy.locator(".outcome.bad")).to_contain_text("Rate.share must be")
     expect(policy.locator("[name='rate.share']")).to_have_attribute("aria-invalid", "true")
+    expect(policy.locator("label", has_text="at least 0 to 1").first.locator(".said")).to_contain_text("must be")
     assert scene.site.ok("GET", f"{scene.path}/policy") == stored
     policy.locator("[name=profile]").select_option("stoplight")
     policy.get_by_role("button", name="Use profile").click()
@@ -240,6 +255,7 @@ def test_editing_a_policy(scene: Scene, operator: Visitor) -> None:
     scene.page.click("summary:has-text('Policy')")
     scene.press("Use the inherited one", "drop-policy")
     assert scene.site.ok("GET", f"{scene.path}/policy")["own"] is None
+    scene.audited("delete_endpoint_policy")
 
 
 def test_retry_schedules(scene: Scene) -> None:
@@ -400,6 +416,7 @@ def test_the_default_policy(scene: Scene) -> None:
     scene.page.click("summary:has-text('Default policy')")
     scene.press("Use that of the settings", "drop-default-policy")
     assert scene.site.ok("GET", "/policy")["own"] is None
+    scene.audited("delete_default_policy")
 
 
 def test_every_action_was_tried() -> None:

@@ -44,10 +44,14 @@ class Planted:
         site.delivered(self.app, self.message, self.endpoint, "failed")
         site.ok("POST", f"/app/{self.app}/breaker/{self.endpoint}/force", {"to": "open", "reason": EVERYTHING[:500]})
         site.ok("POST", "/key", {"name": EVERYTHING[:256], "role": "read"})
+        other = site.app("Other")
+        left = site.endpoint(other)
+        site.ok("POST", f"/app/{other}/breaker/{left}/disable", {"reason": EVERYTHING[:500]})
         self.paths = {
             "overview": "/dashboard",
             "endpoints": "/dashboard/endpoints",
             "endpoint": f"/dashboard/endpoints/{self.app}/{self.endpoint}",
+            "disabled": f"/dashboard/endpoints/{other}/{left}",
             "deliveries": f"/dashboard/deliveries?app={self.app}",
             "delivery": f"/dashboard/deliveries/{self.app}/{self.message}/{self.endpoint}",
             "failed": f"/dashboard/failed?app={self.app}",
@@ -71,7 +75,7 @@ def is_inert(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["overview", "endpoints", "endpoint", "deliveries", "delivery", "failed", "audit", "settings"]
+    "name", ["overview", "endpoints", "endpoint", "disabled", "deliveries", "delivery", "failed", "audit", "settings"]
 )
 def test_every_page_is_inert(operator: Visitor, planted: Planted, name: str) -> None:
     """Nothing that is stored runs on any page, and what people should read of it is there, sign for sign."""
@@ -92,6 +96,29 @@ def test_what_came_back_is_text(page: Page, planted: Planted, site: Site) -> Non
     sent = page.locator(".exchange").first.locator("> div").first.locator("pre code")
     for canary in (CANARIES[0], CANARIES[3], CANARIES[7]):
         expect(sent).to_contain_text(canary)
+    page.goto(f"{site.url}{planted.paths['endpoint']}")
+    page.locator("#attempts > details > summary").first.click()
+    expect(page.locator(".inside .exchange > div").last.locator("code")).to_have_text(EVERYTHING)
+    is_inert(page)
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+def test_names_hold_no_markup(site: Site, planted: Planted, canary: str) -> None:
+    """Fields that are names refuse everything else, so that there is nothing of it to be shown."""
+    app = f"/app/{planted.app}"
+    for path, body in (
+        ("/app", {"name": "x", "uid": canary}),
+        (f"{app}/endpoint", {"url": "https://example.com", "uid": canary}),
+        (f"{app}/endpoint", {"url": "https://example.com", "breakerKey": canary}),
+        (f"{app}/endpoint", {"url": "https://example.com", "eventTypes": [canary]}),
+        (f"{app}/endpoint", {"url": "https://example.com", "channels": [canary]}),
+        (f"{app}/endpoint", {"url": "https://example.com", "headers": {canary: "x"}}),
+        (f"{app}/endpoint", {"url": f"https://{canary}/"}),
+        (f"{app}/msg", {"eventType": canary, "payload": {}}),
+        (f"{app}/msg", {"eventType": "x", "payload": {}, "eventId": canary}),
+        (f"{app}/msg", {"eventType": "x", "payload": {}, "channels": [canary]}),
+    ):
+        assert site.ask("POST", path, body)[0] == 422, (path, body)
 
 
 @pytest.mark.parametrize("canary", CANARIES)

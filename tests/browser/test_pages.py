@@ -14,6 +14,30 @@ from hookfuse.testing.receivers import Failing, Flaky, Ok, RateLimited
 from tests.browser.site import Site, Visitor, visiting
 from tests.service.programs import until
 
+READABLE = 4.5
+"""The contrast that small text needs at least (WCAG 2, AA)."""
+# Colours are drawn on a pixel, so that whatever way they are written in comes out as numbers.
+PALE = """(least) => {
+  const pixel = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+  const over = (colours) => {
+    for (const colour of colours) { pixel.fillStyle = colour; pixel.fillRect(0, 0, 1, 1); }
+    return [...pixel.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (colours) => {
+    const [r, g, b] = over(colours).map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => node ? [...behind(node.parentElement), getComputedStyle(node).backgroundColor] : ["white"];
+  const pale = (node) => {
+    const ground = behind(node), [a, b] = [light(ground), light([...ground, getComputedStyle(node).color])];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < least;
+  };
+  const written = (node) => [...node.childNodes].some((each) => each.nodeType === 3 && each.data.trim());
+  return [...document.querySelectorAll("body *")]
+    .filter((node) => node.checkVisibility() && written(node) && !node.closest("button:disabled, option") && pale(node))
+    .map((node) => `${node.tagName}.${node.className}: ${node.textContent.trim().slice(0, 30)}`);
+}"""
+
 LONG = "https://hooks.a-very-long-subdomain-of-a-customer.example.com/integrations/v2/webhooks/receive/" + "x" * 120
 
 
@@ -61,44 +85,15 @@ def look(browser: Browser, site: Site, request: pytest.FixtureRequest) -> Iterat
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page(look: Visitor, paths: dict[str, str], name: str) -> None:
-    """Every page is there, says what it is, and never has to be scrolled sideways, folded parts open or not."""
+    """Every page is there, can be read, and never has to be scrolled sideways, folded parts open or not."""
     assert look.go(paths[name]) == 200
     expect(look.page.locator("h1")).to_have_count(1)
     look.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     over = look.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     assert over <= 0
     assert look.page.locator("[style]:not(.plot [style]):not(.u-wrap)").count() == 0
+    assert look.page.evaluate(PALE, READABLE) == []
     assert look.complaints() == []
-
-
-def test_what_the_overview_says(page: Page, site: Site, paths: dict[str, str]) -> None:
-    """The numbers of the overview are those of the API, and these are those of the metrics, at one quiet instant."""
-    limited = next(e for e in site.ok("GET", "/endpoint", search="limited")["data"])
-    site.ok("POST", f"/app/{limited['appId']}/endpoint/{limited['id']}/pause")
-    dead = next(e for e in site.ok("GET", "/endpoint", search="/dead")["data"])
-    site.ok("POST", f"/app/{dead['appId']}/endpoint/{dead['id']}/pause")
-    until(lambda: site.ok("GET", "/overview")["inFlight"] == 0 and site.ok("GET", "/overview")["lagSeconds"] == 0)
-    until(lambda: site.program.metric("hookfuse_deliveries_waiting") == site.ok("GET", "/overview")["waiting"])
-    page.goto(f"{site.url}{paths['overview']}")
-    seen = site.ok("GET", "/overview")
-    for state, name in (("open", "open"), ("half_open", "halfOpen"), ("disabled", "disabled")):
-        assert site.program.metric(f'hookfuse_breakers{{state="{state}"}}') == seen["states"][name]
-    assert site.program.metric("hookfuse_deliveries_held") == seen["held"]
-    assert site.program.metric("hookfuse_deliveries_in_flight") == seen["inFlight"]
-    ok = site.program.metric('hookfuse_attempts_total{outcome="ok"}')
-    failed = site.program.metric('hookfuse_attempts_total{outcome="failure"}')
-    assert seen["successShare"] == pytest.approx(ok / (ok + failed))
-    for group in GROUPS:
-        number = sum(seen["conditions"].get(name, 0) for name in group.split(","))
-        expect(page.locator(f".state[href$='condition={group}'] .number")).to_have_text(str(number))
-        assert len(site.ok("GET", "/endpoint", condition=group)["data"]) == number
-    assert sum(seen["conditions"].values()) == seen["endpoints"]
-    stats = page.locator("#stats")
-    expect(stats).to_contain_text(f"of {seen['waiting']} waiting")
-    share = f"{seen['successShare'] * 100:.1f}".rstrip("0").rstrip(".")
-    expect(stats).to_contain_text(f"{share} %")
-    for each in (limited, dead):
-        site.ok("POST", f"/app/{each['appId']}/endpoint/{each['id']}/resume")
 
 
 def test_groups_are_whole() -> None:
@@ -158,6 +153,27 @@ def test_a_delivery(page: Page, site: Site, paths: dict[str, str]) -> None:
     page.click("text=The request as curl")
     command = page.locator(".curls", has_text="The request as curl").locator("code")
     expect(command).to_contain_text('--data-binary \'{"n": ')
+
+
+def test_attempts_of_an_endpoint(page: Page, site: Site, paths: dict[str, str]) -> None:
+    """An attempt in an endpoint's list opens into request and response side by side, and stays open as pages change."""
+    app, endpoint = paths["endpoint"].rsplit("/", 2)[1:]
+    page.goto(f"{site.url}{paths['endpoint']}")
+    attempts = page.locator("#attempts > details")
+    before = attempts.count()
+    first, handle = attempts.last, attempts.last.locator("> summary")
+    handle.focus()
+    page.keyboard.press("Enter")
+    message = str(handle.locator("code").text_content())
+    expect(first.locator(".exchange > div").first).to_contain_text(message)
+    expect(first.locator(".exchange > div").first).to_contain_text('"n": ')
+    expect(first.locator(".exchange > div").last).to_contain_text("<h1>maintenance</h1>")
+    site.ok("POST", f"/app/{app}/breaker/{endpoint}/probe")
+    expect(attempts).to_have_count(before + 1)
+    expect(first.locator(".exchange")).to_be_visible()
+    expect(handle).to_be_focused()
+    first.get_by_role("link", name="The whole delivery").click()
+    expect(page.locator("h1")).to_have_text(message)
 
 
 def test_by_keyboard(page: Page, site: Site, paths: dict[str, str]) -> None:

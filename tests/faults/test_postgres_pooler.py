@@ -21,7 +21,7 @@ from hookfuse.core.delivery import Chosen, Claim, DeliveryState, Place, Settleme
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.stores.postgres import PostgresStore
-from hookfuse.stores.postgres.connections import Connections, Duty
+from hookfuse.stores.postgres.connections import Connections, Purpose
 from tests.servers.packages import install, missing
 
 STARTS_WITHIN = 10.0
@@ -143,8 +143,8 @@ def test_limits_hold_behind_a_pooler(pooler_url: str) -> None:
     async def scenario() -> None:
         connections = Connections(pooler_url, size=1, pooled=True, deadline=2.0)
         await connections.open()
-        assert await connections.alone(Duty.DELIVER, lambda db: db.fetchval(shown)) == "1600ms 1200ms"
-        assert await connections.together(Duty.DESK, lambda db: db.fetchval(shown)) == "1600ms 1200ms"
+        assert await connections.alone(Purpose.DELIVER, lambda db: db.fetchval(shown)) == "1600ms 1200ms"
+        assert await connections.together(Purpose.DESK, lambda db: db.fetchval(shown)) == "1600ms 1200ms"
         await connections.close()
         plain = await asyncpg.connect(pooler_url, statement_cache_size=0)
         async with plain.transaction():

@@ -53,6 +53,24 @@ def test_down_at_the_start(server: Server, caplog: pytest.LogCaptureFixture) -> 
         assert "is back" in caplog.records[-1].message
 
 
+def test_looking_notices(server: Server) -> None:
+    """A process that only looks at breakers notices that Redis is away, and that it is back."""
+    with Breakers(RedisStore(server.url), policy=TWO) as breakers:
+        breakers.inspect("ep")
+        server.stop()
+        with pytest.raises(StoreUnavailable):
+            breakers.inspect("ep")
+        assert breakers.degraded
+        assert breakers.cut_off == ("ep",)
+        server.start()
+
+        def is_back() -> bool:
+            breakers.inspect(*breakers.cut_off[:1] or ("ep",))
+            return not breakers.degraded
+
+        assert wait_until(is_back) < 5
+
+
 def test_dies_while_open(server: Server) -> None:
     """What this process knew to be open or forced stays refused when Redis dies."""
     with Breakers(RedisStore(server.url), policy=TWO) as breakers:

@@ -37,6 +37,29 @@ def test_python_blocks(page: Path) -> None:
             exec(code, scope)
 
 
+def test_guarantees_are_shown() -> None:
+    """Every test that a guarantee names is there."""
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    folders = [ROOT / name for name in re.findall(r"`(tests/[\w/]+)`", text)]
+    files = re.findall(r"`(?:tests/[\w/]+/)?(test_\w+\.py)`", text)
+    assert folders
+    assert files
+    assert [folder for folder in folders if not folder.is_dir()] == []
+    assert [name for name in files if not list((ROOT / "tests").rglob(name))] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "testing.md"], ids=lambda page: page.name)
+def test_settings_exist(page: Path) -> None:
+    """Every setting that a page names is one."""
+    known = {row.split("`")[1] for row in _rows(ROOT / "docs" / "configuration.md") if row.startswith("| `HOOKFUSE_")}
+    outside = {"HOOKFUSE_CONFIG", "HOOKFUSE_URL", "HOOKFUSE_API_KEY"}
+    assert set(re.findall(r"HOOKFUSE_[A-Z_]+[A-Z]", page.read_text())) <= known | outside
+
+
+def _rows(page: Path) -> list[str]:
+    return page.read_text().splitlines()
+
+
 def test_example_runs() -> None:
     """The example that `make example` shows tells its whole story."""
     done = subprocess.run(

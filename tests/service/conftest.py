@@ -85,6 +85,7 @@ async def running(
     working: bool = True,
     notices: NoticeDefaults | None = None,
     redis: str | None = None,
+    longest_timeout: float = 30.0,
 ) -> AsyncIterator[Service]:
     """A service on a free port."""
     chosen = StationSettings(
@@ -92,7 +93,7 @@ async def running(
         folder / "master.key",
         redis,
         networks=Networks(allowed=("127.0.0.0/8",)),
-        worker=WorkerSettings(poll=0.05, grace=5),
+        worker=WorkerSettings(poll=0.05, grace=5, longest_timeout=longest_timeout),
         defaults=Defaults(policy=Policy(trip=Streak(3), cool_off=60), retry=RetrySchedule(delays=(0.05, 0.05))),
         notices=notices or NoticeDefaults(),
         notify=NotifySettings(poll=0.05),

@@ -14,7 +14,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).parents[2]
 READY_WITHIN = 30.0
@@ -37,11 +37,15 @@ def hookfuse(*words: str, env: Mapping[str, str], timeout: float = 60) -> subpro
 class Program:
     """A running part of the service."""
 
+    before: tuple[str, ...] = (sys.executable, "-m", "hookfuse")
+    """What comes before the words."""
+
     def __init__(self, env: Mapping[str, str], *words: str, log: Path) -> None:
         self._log = log
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "hookfuse", *words],
+                [*self.before, *words],
+                cwd=ROOT,
                 env=env,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -140,9 +144,41 @@ class Served(Program):
         raise AssertionError(f"{name} is not there")
 
 
+class Typed(Served):
+    """One that was started from a terminal: Ctrl-C reaches all of its processes."""
+
+    before = ("/bin/sh", "-c")
+
+    def press_ctrl_c(self) -> None:
+        os.killpg(self.process.pid, signal.SIGINT)
+        self.process.wait(ENDS_WITHIN)
+
+    def end(self) -> None:
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        super().end()
+
+
 @contextmanager
 def serving(env: Mapping[str, str], *words: str, log: Path) -> Iterator[Served]:
-    program = Served(env, *(words or ("serve",)), log=log)
+    with _until_its_end(Served(env, *(words or ("serve",)), log=log)) as program:
+        yield program
+
+
+@contextmanager
+def typed(env: Mapping[str, str], command: str, *, log: Path) -> Iterator[Typed]:
+    """A command that serves, as it is typed into a shell."""
+    with _until_its_end(Typed(env, command, log=log)) as program:
+        yield program
+
+
+S = TypeVar("S", bound=Served)
+
+
+@contextmanager
+def _until_its_end(program: S) -> Iterator[S]:
     try:
         program.wait_until_ready()
         yield program

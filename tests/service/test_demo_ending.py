@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.programs import Program, hookfuse, until
+from tests.service.test_demo_database import databases
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def test_ended_in_mid_story(env: dict[str, str], folder: Path, log: Path, number
 
 @pytest.mark.timeout(180)
 def test_killed_in_mid_story(env: dict[str, str], folder: Path, log: Path, postgres_url: str, redis_url: str) -> None:
-    """Killed, with three worker processes, it leaves neither processes nor files."""
+    """Killed, with three worker processes, it leaves neither processes nor files; its database goes with the next."""
     urls = ("--database-url", postgres_url, "--redis-url", redis_url)
     with demo(env, folder, log, "--workers", "3", *urls) as program:
         program.wait_for("Messages flow", 90)
@@ -76,6 +78,12 @@ def test_killed_in_mid_story(env: dict[str, str], folder: Path, log: Path, postg
         assert program.stop(signal.SIGKILL) == -signal.SIGKILL
         until(lambda: not any(map(alive, processes)), seconds=60)
     until(lambda: list(folder.iterdir()) == [])
+    (left,) = asyncio.run(databases(postgres_url))
+    with demo(env, folder, log, *urls) as program:
+        program.wait_for("Dashboard", 60)
+        assert left not in asyncio.run(databases(postgres_url))
+        program.stop()
+    assert asyncio.run(databases(postgres_url)) == []
 
 
 def test_ended_before_it_begins(env: dict[str, str], folder: Path, log: Path) -> None:

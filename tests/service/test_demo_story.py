@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import asyncpg  # type: ignore[import-untyped]
 import httpx
 import pytest
 from rich.console import Console
@@ -20,6 +19,7 @@ from hookfuse.demo.show import play
 from hookfuse.demo.story import Turn
 from hookfuse.demo.telling import Teller
 from tests.service.programs import hookfuse
+from tests.service.test_demo_database import databases
 
 TURNS = (
     "Messages flow",
@@ -82,15 +82,6 @@ def test_three_workers(env: dict[str, str], folder: Path, postgres_url: str, red
     assert "3 worker processes know of this one trip" in done.stderr
     assert list(folder.iterdir()) == []
     assert asyncio.run(databases(postgres_url)) == []
-
-
-async def databases(url: str) -> list[str]:
-    connection = await asyncpg.connect(url)
-    try:
-        rows = await connection.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'hookfuse_demo_%'")
-    finally:
-        await connection.close()
-    return [row["datname"] for row in rows]
 
 
 class Meddler(Teller):

@@ -56,6 +56,13 @@ async def test_a_breaker_from_trip_to_probe(service: Service, receivers: Receive
         assert (listed["key"], listed["held"]) == (shown["key"], shown["held"])
         assert (await service.ok("GET", path, params={"state": "disabled,half_open"}))["data"] == []
     assert (await service.ok("GET", f"/app/{other}/breaker"))["data"] == []
+    await service.ok("POST", f"{at}/probe", {"reason": "too early"})
+
+    async def failed_again() -> bool:
+        found = await service.ok("GET", at)
+        return (found["state"], found["streak"], found["trips"]) == ("open", 2, 2)
+
+    await service.until(failed_again)
     receivers.change("bad", Ok())
     await service.ok("POST", f"{at}/probe", {"reason": "mended"})
 
@@ -67,7 +74,7 @@ async def test_a_breaker_from_trip_to_probe(service: Service, receivers: Receive
     history = await service.ok("GET", f"{at}/history")
     states = [(each["before"], each["after"]) for each in history["transitions"]]
     assert states[0] == ("half_open", "closed")
-    assert states[-1] == ("closed", "open")
+    assert states[-3:] == [("half_open", "open"), ("open", "half_open"), ("closed", "open")]
     assert "mended" in {each["reason"] for each in history["transitions"]}
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import standardwebhooks.webhooks
@@ -32,13 +30,13 @@ from svix.api import (
     RecoverIn,
     ReplayIn,
     SvixAsync,
-    SvixOptions,
 )
 from svix.exceptions import HttpError, HTTPValidationError
-from svix.models import EndpointUpsertIn, EventExampleIn, EventTypeUpsertIn, MessageStatus
+from svix.models import EndpointUpsertIn, EventExampleIn, EventTypeUpsertIn, MessageAttemptTriggerType, MessageStatus
 
 from hookfuse.testing.receivers import Arrival, Failing, Ok, Receivers
 from tests.service.conftest import Service, running
+from tests.service.sdk import client, pages
 
 pytestmark = pytest.mark.anyio
 
@@ -58,32 +56,8 @@ async def service(database: str, tmp_path: Path) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def sdk(service: Service) -> AsyncIterator[SvixAsync]:
-    async with _client(service, service.admin) as client:
-        yield client
-
-
-@asynccontextmanager
-async def _client(service: Service, key: str) -> AsyncIterator[SvixAsync]:
-    client = SvixAsync(key, SvixOptions(server_url=service.url, retry_schedule=[]))
-    yield client
-    # The SDK leaves its connections open.
-    await client._httpx_client.aclose()
-
-
-async def _pages(read: Any, make: Any) -> list[Any]:
-    """Everything in a list, page by page, and then the first page again by its way back."""
-    seen: list[Any] = []
-    iterator: Any = None
-    page: Any = None
-    while page is None or not page.done:
-        before: Any = page
-        page = await read(make(iterator))
-        seen += page.data
-        iterator = page.iterator
-        if before is not None:
-            back = await read(make(page.prev_iterator))
-            assert [each.id for each in back.data] == [each.id for each in before.data]
-    return seen
+    async with client(service, service.admin) as found:
+        yield found
 
 
 async def test_applications(sdk: SvixAsync) -> None:
@@ -94,7 +68,7 @@ async def test_applications(sdk: SvixAsync) -> None:
     assert again == made
     for number in range(6):
         await sdk.application.create(ApplicationIn(name=f"App {number}"))
-    listed = await _pages(sdk.application.list, lambda it: ApplicationListOptions(limit=3, iterator=it))
+    listed = await pages(sdk.application.list, lambda it: ApplicationListOptions(limit=3, iterator=it))
     assert [each.name for each in listed] == ["Acme", *(f"App {number}" for number in range(6))]
     patched = await sdk.application.patch("acme", ApplicationPatch(name="New"))
     assert (patched.name, patched.uid, patched.metadata) == ("New", "acme", {"plan": "gold"})
@@ -116,7 +90,7 @@ async def test_errors(sdk: SvixAsync, service: Service) -> None:
         await sdk.endpoint.create("acme", EndpointIn(url="http://127.1/"))
     (fault,) = invalid.value.detail
     assert fault.loc == ["body", "url"]
-    async with _client(service, "hfnothing") as stranger:
+    async with client(service, "hfnothing") as stranger:
         with pytest.raises(HttpError) as unknown:
             await stranger.application.list()
     assert unknown.value.status_code == 401
@@ -157,7 +131,7 @@ async def test_endpoints(sdk: SvixAsync) -> None:
     assert (updated.id, updated.disabled, updated.uid, updated.channels) == (made.id, False, None, None)
     for number in range(5):
         await sdk.endpoint.create(app, EndpointIn(url=f"https://example.com/{number}"))
-    listed = await _pages(lambda options: sdk.endpoint.list(app, options), lambda it: EndpointListOptions(2, it))
+    listed = await pages(lambda options: sdk.endpoint.list(app, options), lambda it: EndpointListOptions(2, it))
     assert len(listed) == 6
     await sdk.endpoint.delete(app, made.id)
     with pytest.raises(HttpError):
@@ -223,10 +197,18 @@ async def test_messages_arrive_signed(sdk: SvixAsync, service: Service, receiver
     assert (destination.id, destination.status) == (endpoint.id, MessageStatus.SUCCESS)
     await sdk.message_attempt.resend(app, sent.id, endpoint.id)
     await receivers["shop"].arrived(2)
+    await service.until(lambda: _attempts(sdk, app, sent.id, 2))
+    newest_first = (await sdk.message_attempt.list_by_msg(app, sent.id)).data
+    assert [each.trigger_type for each in newest_first] == [MessageAttemptTriggerType.MANUAL, attempt.trigger_type]
+    assert attempt.trigger_type is MessageAttemptTriggerType.SCHEDULED
     stats = await sdk.endpoint.get_stats(app, endpoint.id)
     assert stats.success + stats.pending + stats.sending == 1
     await sdk.message.expunge_content(app, sent.id)
     assert (await sdk.message.list(app, MessageListOptions(with_content=True))).data[0].payload == {}
+
+
+async def _attempts(sdk: SvixAsync, app: str, message: str, count: int) -> bool:
+    return len((await sdk.message_attempt.list_by_msg(app, message)).data) == count
 
 
 async def _succeeded(sdk: SvixAsync, app: str, endpoint: str) -> bool:
@@ -271,7 +253,7 @@ async def test_recover(sdk: SvixAsync, service: Service, receivers: Receivers) -
         return example.id in {receipt.webhook_id for receipt in receivers.receipts()}
 
     await service.until(example_sent)
-    listed = await _pages(
+    listed = await pages(
         lambda options: sdk.message_attempt.list_by_endpoint(app, endpoint.id, options),
         lambda it: MessageAttemptListByEndpointOptions(limit=4, iterator=it),
     )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.programs import ROOT, environment, hookfuse, serving, until
+from tests.servers.packages import missing
+from tests.service.programs import ROOT, Served, environment, hookfuse, serving, typed, until
 
 LISTENING = ("127.0.0.1", 8401)
 
@@ -21,6 +22,8 @@ LISTENING = ("127.0.0.1", 8401)
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Path]:
     """A file for what a shell's commands print, those too that go on in the background; they end with the test."""
+    if not listener_is_free():
+        missing("something listens on the port of `hookfuse listen`")
     out = tmp_path / "shell"
     out.touch()
     yield out
@@ -29,6 +32,12 @@ def shell(tmp_path: Path) -> Iterator[Path]:
             os.kill(int(pid), signal.SIGTERM)
         except ProcessLookupError:
             continue
+    until(listener_is_free)
+
+
+def listener_is_free() -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(LISTENING) != 0
 
 
 def printed_commands(said: str) -> list[str]:
@@ -45,50 +54,67 @@ def type_in(commands: list[str], out: Path) -> int:
     return done.returncode
 
 
-def listener_is_free() -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(LISTENING) != 0
+def see_first_message(commands: list[str], shell: Path, served: Served) -> None:
+    """Type the three commands; their message arrives, once and verified."""
+    assert len(commands) == 3
+    assert type_in(commands, shell) == 0, shell.read_text()
+    until(lambda: "verified" in shell.read_text())
+    (arrived,) = [line for line in shell.read_text().splitlines() if "verified" in line]
+    assert arrived.endswith('{"id": 1, "total": "9.99"}')
+    until(lambda: served.metric('hookfuse_deliveries_total{state="sent"}') == 1)
 
 
-@pytest.mark.skipif(not listener_is_free(), reason="something listens on the port of `hookfuse listen`")
-def test_printed_commands(tmp_path: Path, log: Path, shell: Path) -> None:
-    """The three commands make an application and an endpoint, and send a message that arrives and is verified."""
-    env = environment(tmp_path / "data", allowed_networks="127.0.0.1/32")
-    with serving(env, log=log) as served:
-        commands = printed_commands(served.take_all())
-        assert len(commands) == 3
-        assert type_in(commands, shell) == 0, shell.read_text()
-        until(lambda: "verified" in shell.read_text())
-        (arrived,) = [line for line in shell.read_text().splitlines() if "verified" in line]
-        assert arrived.endswith('{"id": 1, "total": "9.99"}')
-        assert served.metric('hookfuse_deliveries_total{state="sent"}') == 1
-        assert served.stop(signal.SIGINT) == 0
-
-
-def test_what_is_missing_is_said(tmp_path: Path, log: Path) -> None:
-    """Without the network of this machine allowed, the first start says how to allow it."""
+def test_make_run(tmp_path: Path, log: Path, shell: Path) -> None:
+    """`make run`, and then the commands that it prints, deliver a signed message; Ctrl-C ends it in good order."""
+    if subprocess.run(["make", "-q", ".venv/.dev"], cwd=ROOT, capture_output=True, check=False).returncode:
+        # The interpreter of this test would be taken away from under it.
+        missing("the clone's .venv is not up to date: run `make test`")
     env = environment(tmp_path / "data")
     del env["HOOKFUSE_ALLOWED_NETWORKS"]
+    with typed(env, "make run", log=log) as served:
+        see_first_message(printed_commands(served.take_all()), shell, served)
+        served.press_ctrl_c()
+        assert served.log.count("stopping; ") == 1
+        # What make says of a program that did not end well.
+        assert "Error" not in served.log
+
+
+def test_plain_start(tmp_path: Path, log: Path, shell: Path) -> None:
+    """Where nothing may be sent to this machine, the first printed command starts it so that the others work."""
+    env = environment(tmp_path / "data", allowed_networks="10.1.0.0/16")
     with serving(env, log=log) as served:
-        assert "HOOKFUSE_ALLOWED_NETWORKS=127.0.0.1/32" in served.take_all()
+        start, *commands = printed_commands(served.take_all())
+        assert served.stop(signal.SIGINT) == 0
+    assert start.startswith("HOOKFUSE_ALLOWED_NETWORKS=10.1.0.0/16,127.0.0.1/32 ")
+    with typed(env, start, log=log) as served:
+        see_first_message(commands, shell, served)
 
 
-def test_make_run() -> None:
-    """`make run` starts `hookfuse serve` with the network of this machine allowed."""
-    done = subprocess.run(["make", "-n", "run"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "hookfuse serve" in done.stdout
-    assert "127.0.0.1/32" in done.stdout
+def test_this_machine_is_forbidden(tmp_path: Path, log: Path) -> None:
+    """Where nothing can be sent to this machine whatever is allowed, nothing is printed that would not work."""
+    env = environment(tmp_path / "data", forbidden_networks="127.0.0.0/8")
+    with serving(env, log=log) as served:
+        said = served.take_all()
+        assert "HOOKFUSE_FORBIDDEN_NETWORKS" in said
+        assert printed_commands(said) == []
+
+
+def test_ports_do_not_collide(tmp_path: Path, log: Path) -> None:
+    """A service on the port of `hookfuse listen` sends the receiver elsewhere."""
+    env = environment(tmp_path / "data", port=str(LISTENING[1]), host="127.0.0.2")
+    with serving(env, log=log) as served:
+        assert served.take_all().count(" listen --app demo --background --port 8402\n") == 1
 
 
 def test_everyday_commands(env: dict[str, str], log: Path) -> None:
-    """Apps, endpoints, messages, deliveries, breakers, policies, notices and keys are handled from a terminal."""
+    """Applications, endpoints, messages, breakers, policies, notices and keys can be handled from a terminal."""
     with serving(env, log=log) as served:
         key = re.search(r"^hf\S+$", served.take_all(), re.MULTILINE)
         assert key is not None
-        typed = {**env, "HOOKFUSE_URL": served.url, "HOOKFUSE_API_KEY": key[0]}
+        known = {**env, "HOOKFUSE_URL": served.url, "HOOKFUSE_API_KEY": key[0]}
 
         def ask(*words: str) -> list[dict[str, object]]:
-            done = hookfuse(*words, "--json", env=typed)
+            done = hookfuse(*words, "--json", env=known)
             assert done.returncode == 0, done.stderr
             return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -118,14 +144,14 @@ def test_everyday_commands(env: dict[str, str], log: Path) -> None:
         assert ask("policy", "show", "--app", "acme", "--endpoint", ep)[0]["level"] == "application"
         assert ask("notice", "test") == [], "the service has no channels"
         assert ask("notice", "set", "acme", "--chat", url)[0]["channels"] == ["chat"]
-        tried = hookfuse("notice", "test", "--app", "acme", env=typed)
+        tried = hookfuse("notice", "test", "--app", "acme", env=known)
         assert tried.returncode == 1, "nobody is at that address"
         assert re.search(r"^chat +no +connect", tried.stdout, re.MULTILINE)
         (made,) = ask("key", "create", "for reading", "--role", "read")
         assert len(ask("key", "list")) == 2
-        assert hookfuse("key", "revoke", str(made["id"]), env=typed).returncode == 0
-        assert hookfuse("app", "delete", str(app["id"]), env=typed).returncode == 0
-        refused = hookfuse("app", "show", "nobody", env=typed)
+        assert hookfuse("key", "revoke", str(made["id"]), env=known).returncode == 0
+        assert hookfuse("app", "delete", str(app["id"]), env=known).returncode == 0
+        refused = hookfuse("app", "show", "nobody", env=known)
         assert refused.returncode == 1
         assert refused.stderr.count("\n") == 1
         assert "HOOKFUSE_API_KEY" in hookfuse("app", "list", env={**env, "HOOKFUSE_URL": served.url}).stderr

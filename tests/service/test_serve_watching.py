@@ -10,6 +10,7 @@ import signal
 from base64 import b64encode
 from pathlib import Path
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from hookfuse.app.station import Station
@@ -29,7 +30,7 @@ def test_health(env: dict[str, str], log: Path) -> None:
         status, told = served.ready()
         assert status == 200
         assert told["status"] == "ready"
-        assert told["database"] == "ok"
+        assert (told["database"], told["migrations"]) == ("ok", "ok")
         assert told["breakers"] == "of this process, kept in the database"
         asked = {**env, "HOOKFUSE_URL": served.url}
         assert hookfuse("healthcheck", env=asked).returncode == 0
@@ -194,3 +195,26 @@ def test_unknown_variable(tmp_path: Path, log: Path) -> None:
     with serving(environment(tmp_path / "data", worker_slot="1"), log=log) as served:
         assert "perhaps HOOKFUSE_WORKER_SLOTS is meant" in served.log
         assert served.stop(signal.SIGINT) == 0
+
+
+def test_migrations_of_another_version(tmp_path: Path, log: Path, postgres_url: str) -> None:
+    """A process whose database has too few migrations is not ready; one that is behind the others says so."""
+    env = environment(tmp_path / "data", database_url=postgres_url)
+
+    def change(statement: str) -> None:
+        async def execute() -> None:
+            db = await asyncpg.connect(postgres_url)
+            await db.execute(statement)
+            await db.close()
+
+        asyncio.run(execute())
+
+    with serving(env, log=log) as served:
+        assert served.ready()[1]["migrations"] == "ok"
+        change("INSERT INTO hookfuse.migrations VALUES (9999, 'of the future', 0)")
+        until(lambda: "newer" in served.ready()[1]["migrations"])
+        assert served.ready()[0] == 200
+        change("DELETE FROM hookfuse.migrations WHERE number > 1")
+        until(lambda: served.ready()[0] == 503)
+        assert "hookfuse migrate" in served.ready()[1]["migrations"]
+        assert served.metric("hookfuse_ready") == 0

@@ -20,7 +20,7 @@ from hookfuse.api.wire import Instant, Iterator, Limit, Page, Reason, Wire
 from hookfuse.core.endpoint import Endpoint, Stop
 from hookfuse.core.history import BY_BREAKER
 from hookfuse.core.paging import LAST, Mark, Span
-from hookfuse.core.state import OPEN, Order, Override, Snapshot, State, Transition
+from hookfuse.core.state import Order, Override, Snapshot, State, Transition
 
 routes = Routes("Breakers")
 
@@ -119,21 +119,11 @@ async def enable_breaker(call: Call, body: OrderIn) -> BreakerOut:
 
 @routes.post(f"{_AT}/probe")
 async def probe_breaker(call: Call, body: OrderIn) -> BreakerOut:
-    """Let the next delivery try the endpoint now instead of when the cool-off is over."""
-    endpoint, breakers = await _guarded(call), call.parts.breakers
-    snapshot = await breakers.inspect(endpoint.key)
-    reason = body.reason or "probe now"
-    if snapshot.override is not Override.NONE:
-        return await _told(call, endpoint)
-    if snapshot.state is State.DISABLED:
+    """Let the next delivery try the endpoint now instead of when the cool-off is over; an override stays."""
+    snapshot = await call.parts.breakers.inspect((await call.endpoint()).key)
+    if snapshot.state is State.DISABLED and snapshot.override is Override.NONE:
         return await enable_breaker(call, body)
-    if snapshot.state is OPEN:
-        # There is no order of its own for it: what is forced open and let go of is half open.
-        await breakers.force_open(endpoint.key, reason=reason, actor=call.key.id)
-        await breakers.unforce(endpoint.key, reason=reason, actor=call.key.id)
-    await keep_standing(call.parts, endpoint.key)
-    await call.parts.store.unblock([endpoint.id])
-    return await _told(call, endpoint)
+    return await _order(call, Order.PROBE, body)
 
 
 async def _list(call: Call, query: BreakersQuery, prefix: str) -> Page[BreakerOut]:
@@ -169,6 +159,7 @@ async def _order(call: Call, order: Order, body: OrderIn) -> BreakerOut:
     endpoint, breakers = await _guarded(call), call.parts.breakers
     verbs = {
         Order.UNFORCE: breakers.unforce,
+        Order.PROBE: breakers.probe,
         Order.RESET: breakers.reset,
         Order.DISABLE: breakers.disable,
         Order.ENABLE: breakers.enable,

@@ -17,13 +17,14 @@ from starlette.routing import BaseRoute, Route
 
 from hookfuse.api import problems
 from hookfuse.api.access import may_write
-from hookfuse.api.auditing import write_down
+from hookfuse.api.auditing import new_entry, written_down
 from hookfuse.api.call import Call
 from hookfuse.api.parts import Parts
 from hookfuse.api.problems import Problem
 from hookfuse.api.rates import Rate
 from hookfuse.api.routes import Needs, Operation
 from hookfuse.core.access import ApiKey, Role
+from hookfuse.core.record import AuditEntry
 from hookfuse.errors import HookfuseError
 
 _log = logging.getLogger("hookfuse.api")
@@ -108,15 +109,20 @@ class _Prepared:
         if self._decoder is not None:
             arguments["body"] = _decode(self._decoder, await read_body(request, self._parts.body_limit))
         try:
-            result = await self._operation.handler(call, **arguments)
+            result = await self._handle(call, arguments)
         except RecursionError as error:
             raise problems.malformed(error, "body") from error
-        if self._operation.audited:
-            await _write_down(self._operation, call, arguments.get("body"))
         status = call.status or self._operation.status
         if self._operation.answer is None:
             return Response(status_code=status)
         return Response(_encoder.encode(result), status, media_type=_JSON)
+
+    async def _handle(self, call: Call, arguments: dict[str, Any]) -> Any:
+        operation = self._operation
+        if not operation.audited:
+            return await operation.handler(call, **arguments)
+        async with written_down(call.parts.store, lambda: _entry(operation, call, arguments.get("body"))):
+            return await operation.handler(call, **arguments)
 
     def _check_names(self, request: Request) -> None:
         """A filter that nobody knows is refused: passing over it would answer another question."""
@@ -187,12 +193,12 @@ def _logged(error: HookfuseError, operation: Operation) -> Problem:
     return problem
 
 
-async def _write_down(operation: Operation, call: Call, body: Any) -> None:
+def _entry(operation: Operation, call: Call, body: Any) -> AuditEntry:
     app_id = None if call.app_known is None else call.app_known.id
     ids = [value for name, value in call.path.items() if name != "app_id"]
     subject = "/".join([*([app_id] if app_id else []), *ids, *call.touched])
     detail = "" if body is None else ", ".join(_changed(body))
-    await write_down(call.parts.store, call.key, operation.name, subject, app_id, detail)
+    return new_entry(call.key, operation.name, subject, app_id, detail)
 
 
 def _changed(body: msgspec.Struct) -> Iterator[str]:

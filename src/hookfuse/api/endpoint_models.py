@@ -18,12 +18,12 @@ from hookfuse.api.wire import (
     instant_or_none,
 )
 from hookfuse.core.destination import URL_LENGTH
-from hookfuse.core.endpoint import CAP, TIMEOUT_MS, Endpoint, Offer, Stop
+from hookfuse.core.endpoint import CAP, Endpoint, Offer, Stop
 
 Url = Annotated[str, Meta(min_length=1, max_length=URL_LENGTH, description="http or https, with a public host.")]
 Throttle = Annotated[int, Meta(ge=1, le=1_000_000, description="The most requests a second, over all workers.")]
 Cap = Annotated[int, Meta(ge=1, le=10_000, description="The most requests in flight, over all workers.")]
-Timeout = Annotated[float, Meta(gt=0, le=3600, description="Seconds for a whole request.")]
+Timeout = Annotated[float, Meta(ge=0.1, le=3600, description="Seconds for a whole request.")]
 BreakerKey = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9\-_.]+$")]
 SecretText = Annotated[str, Meta(max_length=200, description="`whsec_` and base64; left out: one is made.")]
 
@@ -45,7 +45,8 @@ class EndpointUpsert(Wire):
     rate_limit: Throttle | None = None
     """Another name for `throttleRate`."""
     cap: Cap = CAP
-    timeout: Timeout = TIMEOUT_MS / 1000
+    timeout: Timeout | None = None
+    """Left out: 15 seconds, or the longest that the service allows if that is shorter."""
     fifo: bool = False
     """One request at a time, in the order of acceptance."""
     breaker_key: BreakerKey | None = None
@@ -71,7 +72,7 @@ class EndpointPatch(Wire):
     throttle_rate: Throttle | UnsetType | None = UNSET
     rate_limit: Throttle | UnsetType | None = UNSET
     cap: Cap | UnsetType = UNSET
-    timeout: Timeout | UnsetType = UNSET
+    timeout: Timeout | UnsetType | None = UNSET
     fifo: bool | UnsetType = UNSET
     breaker_key: BreakerKey | UnsetType | None = UNSET
 

@@ -17,7 +17,7 @@ from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Page
 from hookfuse.core import bounds
 from hookfuse.core.destination import Destination
-from hookfuse.core.endpoint import Endpoint, Offer, Stop
+from hookfuse.core.endpoint import TIMEOUT_MS, Endpoint, Offer, Stop
 from hookfuse.core.history import BY_HAND, disabled_itself
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
@@ -165,13 +165,18 @@ def _settings(call: Call, body: EndpointUpsert | EndpointPatch) -> dict[str, Any
         with field("url"):
             given["url"] = Destination.parse(given["url"], networks=call.parts.networks).url
     if body.timeout is not UNSET:
-        with field("timeout"):
-            seconds = bounds.seconds("timeout", body.timeout, 0.1, call.parts.longest_timeout)
-            given["timeout_ms"] = bounds.milliseconds(seconds)
+        given["timeout_ms"] = _timeout_ms(body.timeout, call.parts.longest_timeout)
     for name in ("event_types", "channels"):
         if given.get(name) is not None:
             given[name] = tuple(dict.fromkeys(given[name]))
     return given
+
+
+def _timeout_ms(given: float | None, longest: float) -> int:
+    if given is None:
+        return min(TIMEOUT_MS, bounds.milliseconds(longest))
+    with field("timeout"):
+        return bounds.milliseconds(bounds.seconds("timeout", given, 0.1, longest))
 
 
 def _either(value: Any, other: Any) -> Any:

@@ -19,7 +19,7 @@ import msgspec
 from hookfuse.api import problems
 from hookfuse.api.access import Known, may_write
 from hookfuse.api.applications import ApplicationIn, make
-from hookfuse.api.auditing import write_down
+from hookfuse.api.auditing import new_entry, written_down
 from hookfuse.api.call import Call
 from hookfuse.api.message_body import MessageIn, decode
 from hookfuse.api.messages import NO_CONTENT, MessageOut
@@ -129,8 +129,10 @@ class Ingest:
             app_id = await self._by_uid(named)
         if app_id is None and wanted is not None and key.role is Role.ADMIN:
             call = Call(self._parts, key, {"app_id": named})
-            app_id = (await make(call, wanted, wanted.uid or named)).id
-            await write_down(self._parts.store, key, "create_application", app_id, None)
+            async with written_down(
+                self._parts.store, lambda: new_entry(key, "create_application", call.touched[0], None)
+            ):
+                app_id = (await make(call, wanted, wanted.uid or named)).id
         if app_id is None or key.app_id not in (None, app_id):
             raise problems.not_found("application")
         return app_id

@@ -74,9 +74,9 @@ async def create_key(call: Call, body: KeyIn) -> NewKeyOut:
         app_id = application.id
     if (body.role is Role.APP and app_id is None) or (body.role is Role.ADMIN and app_id is not None):
         raise invalid("A key of the role app names an application, one of the role admin none.", "body", "appId")
-    key, text = await make_key(call.parts.store, body.role, body.name, app_id)
+    key, text = _draw_key(body.role, body.name, app_id)
     call.touched.append(key.id)
-    return NewKeyOut(**_fields(key), key=text)
+    return NewKeyOut(**_fields(await call.parts.store.add_key(key)), key=text)
 
 
 @routes.get("/key", needs=Needs.ADMIN)

@@ -104,10 +104,10 @@ async def send_example(call: Call, body: EventExampleIn) -> MessageOut:
     endpoint = await call.endpoint()
     payload = bytes(body.payload) if body.payload is not None else await _example(call, body)
     id_ = make_id(IdKind.MESSAGE, int(time.time() * 1000), random.randbytes(ENTROPY_BYTES))
+    call.touched.append(id_)
     answer = await call.parts.store.accept_for(NewMessage(id_, call.app.id, body.event_type, payload), endpoint.id)
     if isinstance(answer, Refused):
         raise not_found("endpoint")
-    call.touched.append(id_)
     return told(Message(id_, call.app.id, body.event_type, payload, None, (), None, answer.created_ms), payload)
 
 

@@ -91,7 +91,7 @@ class _Models:
 
     def needs_something(self, kind: Any) -> bool:
         """Whether an empty object would not do."""
-        return bool(self._schema(kind).get("required"))
+        return bool(self._schema(kind).get("required") or self.ref(kind).get("anyOf"))
 
     def query(self, kind: Any) -> list[dict[str, Any]]:
         schema = self._schema(kind)
@@ -143,7 +143,7 @@ def _query(operation: Operation, models: _Models) -> list[dict[str, Any]]:
 def _headers(operation: Operation) -> list[dict[str, Any]]:
     if operation is not SEND_MESSAGE:
         return []
-    schema = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[!-~]+$"}
+    schema = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[!-~]([ -~]*[!-~])?$"}
     return [{"name": "idempotency-key", "in": "header", "required": False, "schema": schema}]
 
 

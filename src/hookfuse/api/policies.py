@@ -9,7 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from hookfuse import profiles
 from hookfuse.api.call import Call
@@ -37,6 +39,10 @@ class PolicyIn(Wire):
     policy: dict[str, Any] | None = None
     profile: Profile | None = None
     settings: dict[str, Any] | None = None
+
+
+_EITHER = {"anyOf": [{"required": ["policy"]}, {"required": ["profile"]}]}
+EitherIn = Annotated[PolicyIn, Meta(extra_json_schema=_EITHER)]
 
 
 class PolicyOut(Wire):
@@ -72,7 +78,7 @@ async def get_default_policy(call: Call) -> PolicyOut:
 
 
 @routes.put("/policy", needs=Needs.ADMIN)
-async def set_default_policy(call: Call, body: PolicyIn) -> PolicyOut:
+async def set_default_policy(call: Call, body: EitherIn) -> PolicyOut:
     """Set the default policy."""
     await call.parts.store.change_default_policy(_read(body).to_dict())
     return await _told(call, Level.DEFAULT)
@@ -91,7 +97,7 @@ async def get_application_policy(call: Call) -> PolicyOut:
 
 
 @routes.put("/app/{app_id}/policy")
-async def set_application_policy(call: Call, body: PolicyIn) -> PolicyOut:
+async def set_application_policy(call: Call, body: EitherIn) -> PolicyOut:
     """Set the policy of an application, for its endpoints that have none of their own."""
     await call.parts.store.change_application(call.app.id, {"policy": _read(body).to_dict()})
     await call.find_app()
@@ -111,7 +117,7 @@ async def get_endpoint_policy(call: Call) -> PolicyOut:
 
 
 @routes.put("/app/{app_id}/endpoint/{endpoint_id}/policy")
-async def set_endpoint_policy(call: Call, body: PolicyIn) -> PolicyOut:
+async def set_endpoint_policy(call: Call, body: EitherIn) -> PolicyOut:
     """Set the policy of an endpoint."""
     found = await call.endpoint()
     changed = await call.parts.store.change_endpoint(found.id, {"policy": _read(body).to_dict()})

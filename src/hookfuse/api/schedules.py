@@ -12,19 +12,28 @@ from hookfuse.api.routes import Routes
 from hookfuse.api.wire import Wire
 from hookfuse.core.endpoint import Endpoint
 from hookfuse.core.response import ResponsePolicy
-from hookfuse.core.retry import MOST_RETRIES, RetrySchedule
+from hookfuse.core.retry import LONGEST_DELAY, MOST_JITTER, MOST_RETRIES, RetrySchedule
 from hookfuse.errors import InvalidField
 
 routes = Routes("Policies")
 
-Statuses = Annotated[list[str], Meta(max_length=50, description="Statuses such as 404, 4xx or 500-504.")]
+# Only described here: the values that are made of them refuse what does not fit, and name its place.
+_STATUS = Meta(extra_json_schema={"pattern": "^([1-5]xx|[1-5][0-9][0-9](-[1-5][0-9][0-9])?)$"})
+_DELAY = Meta(extra_json_schema={"minimum": 0, "maximum": LONGEST_DELAY})
+_JITTER = Meta(extra_json_schema={"minimum": 0, "maximum": MOST_JITTER})
+_RETRIES = Meta(extra_json_schema={"minimum": 1, "maximum": MOST_RETRIES})
+
+Delay = Annotated[float, _DELAY]
+Statuses = Annotated[
+    list[Annotated[str, _STATUS]], Meta(max_length=50, description="Statuses such as 404, 4xx or 500-504.")
+]
 
 
 class RetryScheduleIn(Wire):
     """The waits between attempts, in seconds: n delays make n + 1 attempts."""
 
-    delays: Annotated[list[float], Meta(max_length=MOST_RETRIES)]
-    jitter: float = 0.1
+    delays: Annotated[list[Delay], Meta(max_length=MOST_RETRIES)]
+    jitter: Annotated[float, _JITTER] = 0.1
 
 
 class RetryScheduleOut(Wire):
@@ -40,8 +49,8 @@ class ResponsePolicyIn(Wire):
     sent: Statuses | None = None
     final: Statuses | None = None
     retry: Statuses | None = None
-    retries: int | None = None
-    gap: float | None = None
+    retries: Annotated[int, _RETRIES] | None = None
+    gap: Delay | None = None
     ignore: Statuses | None = None
 
 

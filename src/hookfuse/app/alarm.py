@@ -78,4 +78,7 @@ class Alarm:
     async def _look_on(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)
-            await self.look(time.monotonic())
+            try:
+                await self.look(time.monotonic())
+            except Exception:
+                _log.exception("Looking for what is wrong failed; looking again.")

@@ -87,11 +87,15 @@ def _files(settings: Settings) -> Iterator[Finding]:
         except HookfuseError as error:
             yield bad("master key", str(error).rstrip("."), "Nothing that is sealed can be opened without it.")
         else:
-            yield good("master key", f"{key} holds {len(keys.by_id)}; {keys.newest.hex()} seals")
+            yield good("master key", f"{keys.newest.hex()} seals; {_others(len(keys.by_id) - 1)} in {key}")
     if settings.embedded:
         file = Path(settings.database_url.removeprefix("sqlite://"))
         if file.exists():
             yield _private("database file", file, 0o600)
+
+
+def _others(count: int) -> str:
+    return {0: "no other is", 1: "1 older one is"}.get(count, f"{count} older ones are")
 
 
 def _private(about: str, file: Path, wanted: int) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import time
@@ -173,4 +174,10 @@ def _in_use(file: Path) -> bool:
 def _said(error: BaseException) -> str:
     if isinstance(error, asyncio.TimeoutError):
         return f"no answer within {_DEADLINE:g} s"
+    refused: BaseException | None = error
+    while refused is not None:
+        if isinstance(refused, OSError) and refused.errno is not None:
+            # What asyncio writes there repeats the address; a resolver has numbers of its own.
+            return os.strerror(refused.errno) if refused.errno in errno.errorcode else str(refused.strerror)
+        refused = refused.__cause__ or refused.__context__
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,7 +1,8 @@
 """Whether this process does its work, and what is not as it should be.
 
-Alive is whoever answers. Ready is whoever reaches the database and is not about to end; breakers that are not shared, a
-Redis that is away and an egress that is suspect are told, but keep nobody from accepting and delivering messages.
+Alive is whoever answers. Ready is whoever reaches a database that has every migration which it knows, and is not about
+to end; breakers that are not shared, a Redis that is away and an egress that is suspect are told, but keep nobody from
+accepting and delivering messages.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hookfuse.core.notice import Waiting
 from hookfuse.core.state import State
 from hookfuse.core.upkeep import Backlog, Concern
 from hookfuse.errors import HookfuseError
+from hookfuse.stores.sql import migrations
 
 _DEADLINE = 2.0
 _FRESH_SECONDS = 1.0
@@ -32,6 +34,7 @@ class Readiness:
 
     ready: bool
     database: str
+    migrations: str
     breakers: str
     egress: str
     lag_seconds: float | None
@@ -50,6 +53,9 @@ class Health:
         self._asking = asyncio.Lock()
         self._asked_at = 0.0
         self._backlog: Backlog | None = None
+        kind = "sqlite" if station.settings.database.startswith("sqlite:") else "postgres"
+        self._known = migrations(f"hookfuse.stores.{kind}")[-1].number
+        self._applied = self._known
         self._trouble = ""
         self._degraded = False
         self._undone: frozenset[Duty] = frozenset()
@@ -57,8 +63,9 @@ class Health:
     async def readiness(self) -> Readiness:
         backlog = await self._ask()
         return Readiness(
-            ready=backlog is not None and not self.stopping,
+            ready=self._is_ready(backlog),
             database="ok" if backlog is not None else self._trouble,
+            migrations=self._migrations(),
             breakers=self._breakers(),
             egress="suspect: nearly every endpoint fails without a response" if self._suspect else "ok",
             lag_seconds=None if backlog is None else backlog.lag,
@@ -75,7 +82,7 @@ class Health:
         backlog = await self._ask()
         station = self._station
         return Readings(
-            ready=backlog is not None and not self.stopping,
+            ready=self._is_ready(backlog),
             degraded=self._degraded,
             shared=station.shared,
             suspect=self._suspect,
@@ -103,6 +110,16 @@ class Health:
     def _suspect(self) -> bool:
         return self._station.egress.suspect
 
+    def _is_ready(self, backlog: Backlog | None) -> bool:
+        return backlog is not None and self._applied >= self._known and not self.stopping
+
+    def _migrations(self) -> str:
+        if self._applied < self._known:
+            return f"{self._known - self._applied} of {self._known} are missing: run `hookfuse migrate`"
+        if self._applied > self._known:
+            return "those of a newer version are there: restart this process with it"
+        return "ok"
+
     def _breakers(self) -> str:
         if self._degraded:
             return "degraded: Redis is away, each process has its own"
@@ -116,12 +133,14 @@ class Health:
                 return self._backlog
             try:
                 async with asyncio.timeout(_DEADLINE):
-                    self._backlog = await self._station.store.backlog()
+                    store = self._station.store
+                    self._applied = max((each.number for each in await store.applied_migrations()), default=0)
+                    self._backlog = await store.backlog()
             except TimeoutError:
                 self._backlog, self._trouble = None, f"no answer within {_DEADLINE:g} s"
             except HookfuseError as error:
                 self._backlog, self._trouble = None, str(error)
-            self._degraded = self._station.breakers.degraded or not await self._breakers_answer()
+            self._degraded = not await self._breakers_answer()
             self._undone = await self._duties_undone()
             self._asked_at = time.monotonic()
             return self._backlog
@@ -135,13 +154,15 @@ class Health:
             return frozenset()
 
     async def _breakers_answer(self) -> bool:
-        """A process that makes no calls would not notice that their store is away."""
+        """A process that makes no calls would notice neither that their store is away nor that it is back."""
+        breakers = self._station.breakers
         try:
             async with asyncio.timeout(_DEADLINE):
-                await self._station.breakers.inspect(_ANY_KEY)
+                for key in (_ANY_KEY, *breakers.cut_off):
+                    await breakers.inspect(key)
         except (TimeoutError, HookfuseError):
             return False
-        return True
+        return not breakers.degraded
 
     async def _notices(self) -> Sequence[Waiting]:
         try:

@@ -68,7 +68,12 @@ class Face(Generic[S, T]):
     @property
     def degraded(self) -> bool:
         """Whether the store is away, or a part of it, so that breakers are not shared."""
-        return bool(getattr(getattr(self._session, "outage", None), "degraded", False))
+        return bool(self.cut_off)
+
+    @property
+    def cut_off(self) -> tuple[str, ...]:
+        """A key of each part of the store that is away. `inspect` notices that its part is back, as any call does."""
+        return getattr(getattr(self._session, "outage", None), "cut_off", ())
 
     def subscribe(self, observer: Observer) -> Subscription:
         """Call `observer(transition)` for each transition, once per process, in order."""
@@ -87,6 +92,10 @@ class Face(Generic[S, T]):
     def unforce(self, key: str, *, reason: str = "", actor: str = "operator") -> T:
         """End an override: from open to half_open, from closed to closed, with clean counts."""
         return self._force(key, Order.UNFORCE, reason, None, actor)
+
+    def probe(self, key: str, *, reason: str = "", actor: str = "operator") -> T:
+        """Let the next caller probe an open breaker now, and not when its cool-off is over. Its counts stay."""
+        return self._force(key, Order.PROBE, reason, None, actor)
 
     def disable(self, key: str, *, reason: str = "", actor: str = "operator") -> T:
         """Refuse every call until `enable`, or until the policy's reenable_after has passed."""

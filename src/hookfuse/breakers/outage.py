@@ -74,6 +74,10 @@ class Outage:
         """Whether any part of the store is thought to be away."""
         return bool(self._lost)
 
+    @property
+    def cut_off(self) -> tuple[str, ...]:
+        return tuple(self._lost.values())
+
     def ask(self, key: str) -> Admission | None:
         """Leave to ask the part of the store that has this key; None while it is thought to be away."""
         admission = self._own.admit(self._part(key), _STORE_POLICY)

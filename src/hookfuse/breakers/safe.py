@@ -13,7 +13,7 @@ from hookfuse.breakers.outage import Outage, OutageChoice
 from hookfuse.core.admission import Admission
 from hookfuse.core.outcome import Outcome
 from hookfuse.core.policy import Policy
-from hookfuse.core.state import Transition
+from hookfuse.core.state import Snapshot, Transition
 from hookfuse.errors import BreakerOpen, StoreError
 from hookfuse.ports import AsyncBreakerSession, BreakerSession
 from hookfuse.telemetry import Observer
@@ -72,6 +72,19 @@ class _Safe:
                 return transition
         return self.outage.record(admission, outcome, latency, error)
 
+    def _inspect(self, key: str, policy: Policy) -> Verb[Snapshot]:
+        """Answered by the store or not at all; either way it is known then whether the store is there."""
+        leave = self.outage.ask(key)
+        try:
+            found: Snapshot = yield self._session.inspect(key, policy)
+        except StoreError as error:
+            if leave is not None:
+                self.outage.failed(leave, key, error)
+            raise
+        if leave is not None:
+            self.outage.answered(leave)
+        return found
+
     def _release(self, admission: Admission) -> Verb[None]:
         leave = None if admission.degraded else self.outage.ask(admission.key)
         if leave is not None:
@@ -91,8 +104,11 @@ class SafeSession(_Safe):
     def __init__(self, session: BreakerSession, choice: OutageChoice) -> None:
         super().__init__(session, choice)
         # What a person asks for must be answered by the store, or say that it is not there.
-        self.force, self.evaluate, self.inspect = session.force, session.evaluate, session.inspect
-        self.unhealthy, self.catch_up, self.close = session.unhealthy, session.catch_up, session.close
+        self.force, self.evaluate, self.unhealthy = session.force, session.evaluate, session.unhealthy
+        self.catch_up, self.close = session.catch_up, session.close
+
+    def inspect(self, key: str, policy: Policy) -> Snapshot:
+        return _run(self._inspect(key, policy))
 
     def admit(self, key: str, policy: Policy) -> Admission:
         return _run(self._admit(key, policy))
@@ -112,8 +128,11 @@ class AsyncSafeSession(_Safe):
     def __init__(self, session: AsyncBreakerSession, choice: OutageChoice) -> None:
         super().__init__(session, choice)
         self.judge, self.glance, self.life = session.judge, session.glance, session.life
-        self.force, self.evaluate, self.inspect = session.force, session.evaluate, session.inspect
-        self.unhealthy, self.catch_up, self.close = session.unhealthy, session.catch_up, session.close
+        self.force, self.evaluate, self.unhealthy = session.force, session.evaluate, session.unhealthy
+        self.catch_up, self.close = session.catch_up, session.close
+
+    async def inspect(self, key: str, policy: Policy) -> Snapshot:
+        return await _run_async(self._inspect(key, policy))
 
     async def admit(self, key: str, policy: Policy) -> Admission:
         return await _run_async(self._admit(key, policy))

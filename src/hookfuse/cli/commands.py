@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from hookfuse.app.fleet import Fleet, NothingStored
 from hookfuse.breakers import Breakers
 from hookfuse.cli import running, upkeep
 from hookfuse.cli.demonstrating import demo
@@ -29,6 +28,9 @@ from hookfuse.cli.watching import Watch
 from hookfuse.cli.words import Condition, condition
 from hookfuse.core.keys import check_key
 from hookfuse.core.state import Order
+
+if TYPE_CHECKING:
+    from hookfuse.app.fleet import Fleet
 
 _LOOK = "Look"
 _DECIDE = "Decide"
@@ -110,6 +112,8 @@ def list_breakers(
     json: Json = False,
 ) -> None:
     """Every breaker that is not plainly closed, worst first."""
+    from hookfuse.app.fleet import NothingStored
+
     if state is Condition.CLOSED:
         raise refuse("Only breakers that are not plainly closed are listed; `show KEY` tells of any.")
     with errors_in_one_sentence():
@@ -133,6 +137,8 @@ def list_breakers(
 @breakers.command(rich_help_panel=_LOOK)
 def show(key: Key, redis: Url = "", prefix: Prefix = "hookfuse", shards: Shards = None, json: Json = False) -> None:
     """Everything that is known of one breaker."""
+    from hookfuse.app.fleet import NothingStored
+
     with errors_in_one_sentence():
         check_key(key)
         try:
@@ -215,6 +221,7 @@ def _user() -> str:
 _add_lasting_order(Order.FORCE_OPEN, "Refuse every call, for a time or for good.")
 _add_lasting_order(Order.FORCE_CLOSED, "Let every call pass, whatever its outcome.")
 _add_order(Order.UNFORCE, "End a force-open (a probe decides next) or a force-closed.")
+_add_order(Order.PROBE, "Let the next call probe an open breaker now.")
 _add_order(Order.DISABLE, "Refuse every call until someone enables it.")
 _add_order(Order.ENABLE, "Let a disabled breaker probe again.")
 _add_order(Order.RESET, "Close it, with nothing held against it; ends an override too.")
@@ -223,4 +230,7 @@ _add_order(Order.RESET, "Close it, with nothing held against it; ends an overrid
 def _open(url: str, prefix: str, shards: int | None) -> Fleet:
     if not url:
         raise refuse("Say where the breakers are, with --redis redis://host:6379/0 or in HOOKFUSE_REDIS_URL.")
+    # Brings the Redis client, which most commands do without.
+    from hookfuse.app.fleet import Fleet
+
     return Fleet(url, prefix=prefix, shards=shards)

@@ -8,8 +8,8 @@ import typer
 
 from hookfuse.cli.options import App, Json, Limit, OfApp
 from hookfuse.cli.remote import Remote, path
-from hookfuse.cli.rows import print_rows, print_thing
-from hookfuse.cli.speaking import errors_in_one_sentence, refuse, say, words
+from hookfuse.cli.rows import print_done, print_rows, print_thing
+from hookfuse.cli.speaking import errors_in_one_sentence, refuse
 from hookfuse.core.notice import Event, NoticeState
 
 notices = typer.Typer(help="Notices: who is told of failing endpoints.", no_args_is_help=True)
@@ -61,11 +61,11 @@ def set_notices(
 
 
 @notices.command("reset")
-def reset(app: App) -> None:
+def reset(app: App, json: Json = False) -> None:
     """Return to the defaults of the service."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         remote.delete(path("app", app, "notices"))
-        say(words(f"{app} is told by the defaults."))
+        print_done(app, "told by the defaults", as_json=json)
 
 
 @notices.command("test")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from hookfuse.app.fleet import Fleet
 from hookfuse.cli.records import breaker_record, transition_record
 from hookfuse.cli.speaking import say, say_json, words
 from hookfuse.cli.times import ahead, stamp
 from hookfuse.cli.words import Condition, condition, met_by_callers, tinted
 from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from hookfuse.app.fleet import Fleet
 
 
 def give_order(

@@ -22,6 +22,9 @@ from hookfuse.core.secret import PublicKey, Secret
 from hookfuse.core.signing import ID_HEADER, Verification, verify
 from hookfuse.errors import HookfuseError
 
+HOST = "127.0.0.1"
+PORT = 8401
+
 _MOST_BYTES = 1 << 20
 _SHOWN = 200
 _READY = b"ready\n"
@@ -109,8 +112,8 @@ def listen(
     secret: Annotated[
         str, typer.Option("--secret", help="The endpoint's secret, whsec_..., to verify with.", show_default=False)
     ] = "",
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 for any.")] = 8401,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = HOST,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 for any.")] = PORT,
     status: Annotated[int, typer.Option("--status", min=200, max=599, help="What to answer.")] = 200,
     count: Annotated[
         int | None, typer.Option("--count", min=1, help="End after so many; else with Ctrl-C.", show_default=False)

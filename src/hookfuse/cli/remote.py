@@ -107,6 +107,8 @@ class Remote:
             raise RemoteError(
                 f"What answers at {self.place} is not Hookfuse ({answer.status}).", answer.status
             ) from None
+        if answer.status == 401:
+            raise RemoteError(f"The service at {self.place} does not know the key in {API_KEY}.", 401, read)
         if answer.status >= 400:
             raise RemoteError(_sentence(answer.status, read), answer.status, read)
         return read

@@ -10,8 +10,8 @@ import typer
 from hookfuse import profiles
 from hookfuse.cli.options import App, EndpointId, Json, Limit, OfApp, OfEndpoint
 from hookfuse.cli.remote import Remote, path
-from hookfuse.cli.rows import print_rows, print_thing
-from hookfuse.cli.speaking import errors_in_one_sentence, refuse, say, words
+from hookfuse.cli.rows import print_done, print_rows, print_thing
+from hookfuse.cli.speaking import errors_in_one_sentence, refuse
 from hookfuse.core.access import Role
 from hookfuse.core.ids import IdKind, check_uid
 from hookfuse.errors import InvalidInput
@@ -68,11 +68,11 @@ def show_app(app: App, json: Json = False) -> None:
 
 
 @apps.command("delete")
-def delete_app(app: App) -> None:
+def delete_app(app: App, json: Json = False) -> None:
     """Delete an application with its endpoints; what waits is cancelled."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         remote.delete(path("app", app))
-        say(words(f"{app} is deleted."))
+        print_done(app, "deleted", as_json=json)
 
 
 @apps.command("pause")
@@ -142,11 +142,11 @@ def resume_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
 
 
 @endpoints.command("delete")
-def delete_endpoint(app: App, endpoint: EndpointId) -> None:
+def delete_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
     """Delete an endpoint; what waits for it is cancelled."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         remote.delete(path("app", app, "endpoint", endpoint))
-        say(words(f"{endpoint} is deleted."))
+        print_done(endpoint, "deleted", as_json=json)
 
 
 @keys.command("create")
@@ -170,11 +170,13 @@ def list_keys(json: Json = False) -> None:
 
 
 @keys.command("revoke")
-def revoke_key(key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `list` shows it.")]) -> None:
+def revoke_key(
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `list` shows it.")], json: Json = False
+) -> None:
     """Refuse a key from now on, everywhere within five seconds."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         remote.delete(path("key", key_id))
-        say(words(f"{key_id} is revoked."))
+        print_done(key_id, "revoked", as_json=json)
 
 
 @policies.command("show")

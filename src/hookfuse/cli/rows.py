@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
 
 from hookfuse.cli.speaking import inert, say, say_json
+from hookfuse.cli.times import read_instant, stamp
 
 _GAP = 2
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", re.ASCII)
 
 
 def print_rows(found: Iterable[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool, none: str) -> None:
@@ -31,8 +35,25 @@ def print_thing(found: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    for line in _aligned([[name, _cell(value)] for name, value in found.items() if value not in (None, "", [], {})]):
+    for line in _aligned([[name, _cell(value)] for name, value in _flat(found) if value not in (None, "", [], {})]):
         say(line)
+
+
+def print_done(name: str, done: str, *, as_json: bool) -> None:
+    """That something was done of which nothing is left to show."""
+    if as_json:
+        say_json({"name": name, "done": done})
+    else:
+        say(f"{inert(name)} is {done}.")
+
+
+def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is within a field comes as lines of its own."""
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{each}", inner) for each, inner in _flat(value))
+        else:
+            yield name, value
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -49,5 +70,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return inert(", ".join(map(str, value))) or "-"
-    return inert(str(value))
+        return inert(", ".join(each if isinstance(each, str) else json.dumps(each) for each in value)) or "-"
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return stamp(read_instant(value)) if _INSTANT.fullmatch(str(value)) else inert(str(value))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
-import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hookfuse.cli.options import Config, DataDir, Host, Port, load_settings
 from hookfuse.cli.speaking import errors_in_one_sentence, refuse, say
+from hookfuse.cli.welcoming import welcome
 from hookfuse.config import Loaded, Settings
 
 if TYPE_CHECKING:
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
     from hookfuse.app.first_start import Started
 
 PANEL = "Run"
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +40,7 @@ def serve(
     with errors_in_one_sentence():
         loaded = load_settings(config, host=host, port=port, data_dir=data_dir)
         _check_shareable(loaded.settings, workers)
-        raise typer.Exit(_run(loaded, "serve", workers, _welcome))
+        raise typer.Exit(_run(loaded, "serve", workers, welcome))
 
 
 def api(host: Host = None, port: Port = None, data_dir: DataDir = None, config: Config = None) -> None:
@@ -53,7 +48,7 @@ def api(host: Host = None, port: Port = None, data_dir: DataDir = None, config: 
     with errors_in_one_sentence():
         loaded = load_settings(config, host=host, port=port, data_dir=data_dir)
         _check_many(loaded.settings)
-        raise typer.Exit(_run(loaded, "api", 1, _welcome))
+        raise typer.Exit(_run(loaded, "api", 1, welcome))
 
 
 def worker(
@@ -148,45 +143,3 @@ def _run_many(
 
 def _say_working(settings: Settings, started: Started) -> None:
     say("Delivering; Ctrl-C ends in good order.")
-
-
-def _welcome(settings: Settings, started: Started) -> None:
-    assert started.address is not None
-    host, port = started.address
-    url = f"http://{_shown_host(_EVERYWHERE.get(host, host))}:{port}"
-    typer.echo(f"Hookfuse {version('hookfuse')} is ready at {url}; Ctrl-C ends it in good order.")
-    if started.admin_key is not None:
-        _explain_first_steps(settings, url, started.admin_key)
-    sys.stdout.flush()
-
-
-def _explain_first_steps(settings: Settings, url: str, key: str) -> None:
-    program = _program()
-    typer.echo(f"\nThis was the first start. Everything is in {settings.data_dir}: that folder is what to back up.")
-    typer.echo("The admin key, which is shown only this once:\n")
-    # On a line of its own and never wrapped, so that it can be copied whole.
-    typer.echo(f"{key}\n")
-    if settings.dashboard:
-        typer.echo(f"Open {url} in a browser and log in with it to see everything move.\n")
-    typer.echo("Three commands to copy into another terminal; the last one's message arrives at the second:\n")
-    typer.echo(f"  export HOOKFUSE_URL={url} HOOKFUSE_API_KEY={key}; {program} app create demo")
-    typer.echo(f"  {program} listen --app demo --background")
-    typer.echo(f"""  {program} message send demo order.paid '{{"id": 1, "total": "9.99"}}'""")
-    if not settings.allowed_networks:
-        typer.echo(
-            "\nThe second needs deliveries to this machine to be allowed: HOOKFUSE_ALLOWED_NETWORKS=127.0.0.1/32"
-        )
-
-
-def _program() -> str:
-    """This program, as it can be typed anywhere."""
-    name = os.path.basename(sys.argv[0])
-    if name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m hookfuse"
-    found = shutil.which(name)
-    mine = os.path.abspath(sys.argv[0])
-    return name if found and os.path.realpath(found) == os.path.realpath(mine) else shlex.quote(mine)
-
-
-def _shown_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -104,10 +104,12 @@ def _leads(remote: Remote) -> dict[str, str]:
     return {f"leads_{each['duty']}": f"{each['holder']} since {each['since']}" for each in held}
 
 
-def healthcheck() -> None:
+def healthcheck(json: Json = False) -> None:
     """Exit code 0 if the service at HOOKFUSE_URL answers, else 1: for containers."""
     with errors_in_one_sentence(), Remote.of_environment(needs_key=False) as remote:
-        remote.get("/healthz")
+        found = remote.get("/healthz")
+    if json:
+        say_json(found)
 
 
 def migrate(config: Config = None, json: Json = False) -> None:

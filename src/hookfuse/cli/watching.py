@@ -7,16 +7,19 @@ and asks for the store's pulse between the lines, so that silence means that not
 from __future__ import annotations
 
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hookfuse.app.fleet import Fleet
 from hookfuse.cli.records import transition_record
 from hookfuse.cli.speaking import inert, say, say_json, words
 from hookfuse.cli.times import clock
 from hookfuse.cli.words import Condition, met_by_callers, tinted, why_changed
 from hookfuse.core.state import State, Transition
 from hookfuse.errors import StoreError
+
+if TYPE_CHECKING:
+    from hookfuse.app.fleet import Fleet
 
 _PULSE_SECONDS = 0.5
 _KEY_WIDTH = 24

@@ -51,6 +51,7 @@ _UNEXPLAINED: Mapping[str, str] = {
     Order.FORCE_OPEN: "forced open, no reason given",
     Order.FORCE_CLOSED: "forced closed, no reason given",
     Order.UNFORCE: "the override was ended",
+    Order.PROBE: "a probe was asked for",
     Order.DISABLE: "disabled, no reason given",
     Order.ENABLE: "enabled again",
     Order.RESET: "reset",

@@ -93,6 +93,8 @@ class Claim:
     """Requests of this lane in flight over the whole fleet, this claim's included."""
     failing: bool = False
     """Whether the lane's last settled attempt had failed."""
+    manual: bool = False
+    """Whether someone asked for the attempt that it is claimed for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class Attempt:
     """The beginning of the response's body."""
     detail: str
     manual: bool = False
+    """Whether someone asked for it; else the schedule did."""
 
 
 @dataclass(frozen=True, slots=True)

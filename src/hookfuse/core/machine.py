@@ -167,6 +167,9 @@ class Step:
             case Order.UNFORCE:
                 if breaker.override is not NOT_FORCED:
                     self._unforce(reason, actor)
+            case Order.PROBE:
+                if breaker.state is OPEN and breaker.override is NOT_FORCED:
+                    self._half_open(reason, actor)
             case Order.DISABLE:
                 if breaker.state is not DISABLED:
                     breaker.reason, breaker.numbers = reason, NO_NUMBERS

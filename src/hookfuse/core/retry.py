@@ -12,6 +12,7 @@ from hookfuse.errors import InvalidInput, InvalidPolicy, shown
 
 MOST_RETRIES = 50
 LONGEST_DELAY = 30 * DAY
+MOST_JITTER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class RetrySchedule:
             raise InvalidPolicy("delays", f"be a list of at most {MOST_RETRIES} durations in seconds", given)
         delays = tuple(bounds.seconds(f"delays[{at}]", each, 0, LONGEST_DELAY) for at, each in enumerate(given))
         object.__setattr__(self, "delays", delays)
-        object.__setattr__(self, "jitter", bounds.number("jitter", self.jitter, 0, 0.5))
+        object.__setattr__(self, "jitter", bounds.number("jitter", self.jitter, 0, MOST_JITTER))
 
     @property
     def attempts(self) -> int:

@@ -51,6 +51,7 @@ class Order(StrEnum):
     FORCE_OPEN = "force_open"
     FORCE_CLOSED = "force_closed"
     UNFORCE = "unforce"
+    PROBE = "probe"
     DISABLE = "disable"
     ENABLE = "enable"
     RESET = "reset"

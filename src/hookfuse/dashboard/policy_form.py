@@ -5,12 +5,15 @@ Nothing is checked here. What was typed goes to the API, which says what is wron
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hookfuse.core.rules import RULES
 from hookfuse.dashboard.forms import Form
+
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,11 @@ def policy_of(form: Form) -> dict[str, Any]:
 
 
 def field_of(fault: str) -> str:
-    """The field of the form that the API means by a place such as `policy.Rate.share`."""
+    """The field of the form that the API means by a place such as `policy.Rate.share` or `throttleRate`."""
     place = fault.removeprefix("policy.")
     kind, dot, name = place.partition(".")
     known = {made.__name__: rule for rule, made in RULES.items()}
-    return f"{known.get(kind, kind)}{dot}{name}"
+    return f"{known.get(kind) or _HUMP.sub('_', kind).lower()}{dot}{name}"
 
 
 def _rule(rule: RuleFields, form: Form) -> dict[str, Any]:

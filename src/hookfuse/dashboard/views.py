@@ -11,6 +11,7 @@ from hookfuse.dashboard.statics import Statics
 
 _FILTERS = (
     words.ago,
+    words.breakable,
     words.count,
     words.host,
     words.measure,

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 
 _OURS = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+", re.ASCII)
+_JOINT = re.compile(r"(?<=[/.?&=_,-])(?=[^/])")
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 CONDITIONS = {
@@ -51,13 +53,15 @@ _REASONS = {
     "exhausted": "out of tries",
     "final_status": "refused for good",
     "gone": "the endpoint answered 410",
+    "gone: the endpoint answered 410": "the endpoint answered 410",
     "throttled": "asked to wait",
     "egress_suspect": "our own network is suspect",
     "internal_error": "it broke here; the log says how",
     "endpoint_missing": "its endpoint was deleted",
     "retry_asked": "a retry was asked for",
     "breaker_open": "the breaker is open",
-    "breaker_half_open": "another delivery probes",
+    "breaker_probing": "another delivery probes",
+    "breaker_store_unavailable": "the breakers could not be asked",
     "breaker_disabled": "the endpoint is disabled",
     "breaker_forced_open": "forced open",
     "breaker_throttled": "asked to wait",
@@ -67,6 +71,7 @@ _REASONS = {
     "force_open": "forced open, no reason given",
     "force_closed": "forced closed, no reason given",
     "unforce": "the override was ended",
+    "probe": "a probe was asked for",
     "disable": "disabled, no reason given",
     "enable": "enabled again",
     "reset": "reset",
@@ -200,6 +205,11 @@ def plain(value: Any) -> str:
 def host(url: str) -> str:
     """A URL without its scheme, as it is looked for."""
     return url.partition("://")[2] or url
+
+
+def breakable(text: str) -> Markup:
+    """A URL or a list that goes on in the next line after one of its own signs, rather than in mid-word."""
+    return Markup("<wbr>").join(_JOINT.split(text))
 
 
 def action_name(name: str) -> str:

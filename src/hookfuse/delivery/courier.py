@@ -197,6 +197,7 @@ def _attempt(claim: Claim, result: SendResult, started: float) -> Attempt:
         int(result.latency * 1000 + 0.5),
         result.body[:KEPT_BYTES],
         result.detail,
+        claim.manual,
     )
 
 

@@ -8,7 +8,7 @@
     hall       the service in this process        switchboard  break and heal receivers over REST
     crew       worker processes                   worker       one of them
     folder     a place that is gone afterwards    database     the same in Postgres
-    settings   what was asked for
+    settings   what was asked for                 draining     whether a backlog came at the ramp
 
 A turn of the story is something that was seen to happen, in a transition, in a receiver's ledger or in the store. What
 does not happen within its patience ends the story with a sentence that says so.

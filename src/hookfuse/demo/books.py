@@ -94,10 +94,10 @@ class Books:
             if sent_at >= since and (message, name) in self.arrived
         ]
 
-    def arrivals(self, name: str, begin: float, end: float) -> list[Arrival]:
-        """Those at one receiver in that time, in order."""
+    def since(self, name: str, begin: float) -> list[Arrival]:
+        """The arrivals at one receiver from then on, in order."""
         found = (each for (_, at_name), each in self.arrived.items() if at_name == name)
-        return sorted(each for each in found if begin <= each.at < end)
+        return sorted(each for each in found if each.at >= begin)
 
     def totals(
         self, states: Mapping[tuple[str, str], DeliveryState], names: tuple[str, ...], *, avoided: int, transitions: int

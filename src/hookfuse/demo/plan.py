@@ -35,30 +35,30 @@ class Plan:
 
     @property
     def break_at(self) -> float:
-        return self._of_a_minute(8)
+        return self._of_a_minute(12)
 
     @property
     def hold_at(self) -> float:
-        return self._of_a_minute(11)
+        return self._of_a_minute(16)
 
     @property
     def compare_at(self) -> float:
-        return self._of_a_minute(14)
+        return self._of_a_minute(21)
 
     @property
     def heal_at(self) -> float:
-        return self._of_a_minute(26)
+        return self._of_a_minute(40)
 
     @property
     def policy(self) -> Policy:
         return Policy(
             trip=Streak(5),
-            cool_off=self._of_a_minute(8),
+            cool_off=self._of_a_minute(12),
             cool_off_factor=2,
-            cool_off_max=self._of_a_minute(32),
+            cool_off_max=self._of_a_minute(48),
             ramp=self._of_a_minute(12),
             # Not longer than the second cool-off: whoever asks beside a probe comes back when its lease would end.
-            probe_lease=self._of_a_minute(16),
+            probe_lease=self._of_a_minute(24),
             forget_after=_HOUR,
         )
 

@@ -10,9 +10,10 @@ from enum import StrEnum
 from statistics import median
 from typing import TypeVar
 
-from hookfuse.core.state import State, Transition, ramp_share
+from hookfuse.core.state import State, Transition
 from hookfuse.demo.books import Books
 from hookfuse.demo.crew import Crew
+from hookfuse.demo.draining import check_drain
 from hookfuse.demo.plan import Plan
 from hookfuse.demo.producer import CAP, Producer
 from hookfuse.demo.receivers import CAST, HEALTHY, VICTIM, Conduct, DemoReceivers
@@ -26,8 +27,6 @@ _HELD = 10
 _GROWTH = 1.5
 # What a dead receiver could do to the others is to make them wait for its deadline, which is seconds.
 _FLAT_FACTOR, _FLAT_SECONDS = 2, 0.25
-_CLOCKS = 0.25
-"""Seconds by which our clock and the store's may differ."""
 
 
 class Mood(StrEnum):
@@ -178,20 +177,13 @@ class Story:
             lambda: self._books.on_the_way(VICTIM, heard_at) == 0, f"Not everything that was held reached {VICTIM}"
         )
         took = time.time() - heard_at
-        first, most = self._check_ramp(min(closed.at, heard_at) - _CLOCKS)
-        sentence = f"All of it has arrived within {took:.1f} s, at first {first} at a time, in the end {most}."
+        closed_at = min(closed.at, heard_at)
+        arrivals = self._books.since(VICTIM, closed_at)
+        drained = check_drain(arrivals, closed_at, took, CAP, self._plan.policy.ramp_ms)
+        sentence = (
+            f"All of it has arrived within {took:.1f} s, at first {drained.first} at a time, in the end {drained.most}."
+        )
         self._say(Mood.GOOD, "The backlog drains", sentence)
-
-    def _check_ramp(self, closed_at: float) -> tuple[int, int]:
-        """How many requests were in flight at first and at most; none of them beyond what the ramp allows."""
-        flights: list[int] = []
-        for arrival in self._books.arrivals(VICTIM, closed_at, time.time()):
-            share = ramp_share(int((arrival.at - closed_at) * 1000), self._plan.policy.ramp_ms)
-            allowed = max(1, int(CAP * share))
-            if arrival.in_flight > allowed:
-                raise Missed(f"{arrival.in_flight} requests were in flight where the ramp allows {allowed}.")
-            flights.append(arrival.in_flight)
-        return flights[0], max(flights)
 
     async def _latency(self, since: float) -> float:
         """The median from sending to arrival at the healthy receivers, of messages sent since then."""

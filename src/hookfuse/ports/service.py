@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from hookfuse.core.access import ApiKey
@@ -129,8 +130,21 @@ class Keyring(Protocol):
         ...
 
 
+class Written(Protocol):
+    """Whether an entry is in the audit log already."""
+
+    written: bool
+
+
 class Records(Protocol):
     async def add_audit(self, entry: AuditEntry) -> None: ...
+
+    def writing_down(self, entry: Callable[[], AuditEntry]) -> AbstractContextManager[Written]:
+        """Within it, the first change that this task makes commits the entry as well: both are there, or neither.
+
+        A change that found nothing to change leaves the entry to the next one.
+        """
+        ...
 
     async def audit_page(self, app_id: str | None, span: Span) -> Sequence[AuditEntry]:
         """By id, which is by time; of one application, or all."""

@@ -40,7 +40,7 @@ async def _p99(site: Site, began: dict[str, float]) -> float:
     async def all_sent() -> bool:
         return int((await site.database.rows(left))[0][0]) == 0
 
-    await until(all_sent, 60)
+    await until(all_sent, site.sizes.patience)
     took = sorted(
         receipt.arrived_at - began[receipt.webhook_id]
         for receipt in site.receipts()

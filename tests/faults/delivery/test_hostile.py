@@ -271,7 +271,7 @@ async def test_k18_names_that_hang(site: Site) -> None:
     for each in attempts:
         by_kind[each.target.endpoint_id.partition("-")[0]].append(each)
     well = sorted(took for name, took in resolver.took.items() if name.startswith("well"))
-    assert well[len(well) // 2] <= 0.8, "some may be held up by this machine"
+    assert well[len(well) // 2] <= 0.4, "some may be held up by this machine"
     assert well[-1] < site.sizes.deadline + LATE
     assert {each.result.status for each in by_kind["well"]} == {200}
     assert {each.result.trouble for each in by_kind["missing"]} == {"dns"}

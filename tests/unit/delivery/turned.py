@@ -1,7 +1,7 @@
 """An event loop whose time is turned: what waits for a timer waits no longer than others need to answer.
 
-Sockets and threads are real. When nothing has happened for a moment, time jumps to the next timer. A slow machine makes
-the time longer that a test measures, never shorter.
+Sockets and threads are real. When nothing has happened for a moment, time jumps to the next timer. A machine that is
+slow makes the time longer that a test measures, never shorter.
 """
 
 from __future__ import annotations

@@ -50,5 +50,5 @@ def test_everything_scales(tmp_path: Path, seconds: float) -> None:
     settings = load(environment(Wanted(Plan(seconds)), tmp_path, None)).settings
     assert settings.embedded
     assert settings.policy == Plan(seconds).policy
-    assert settings.policy.cool_off_ms / 1000 == pytest.approx(seconds * 8 / 60, abs=0.001)
+    assert settings.policy.cool_off_ms / 1000 == pytest.approx(seconds * 12 / 60, abs=0.001)
     assert settings.retry_delays.delays == pytest.approx(Plan(seconds).retry.delays, rel=1e-4)

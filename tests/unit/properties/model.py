@@ -235,6 +235,9 @@ class Model:
             case Order.UNFORCE:
                 if self.override is not Override.NONE:
                     self._unforce(reason, policy, now)
+            case Order.PROBE:
+                if self.state is State.OPEN and self.override is Override.NONE:
+                    self._half_open(reason, policy, now)
             case Order.DISABLE:
                 if self.state is not State.DISABLED:
                     self._shut(State.DISABLED, reason, policy, now)

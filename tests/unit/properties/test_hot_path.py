@@ -37,7 +37,7 @@ class Do(NamedTuple):
 
 
 ENDINGS = ["error", "cancel", *OUTCOMES]
-ORDERS = ["force_open", "force_closed", "unforce", "disable", "enable", "reset"]
+ORDERS = ["force_open", "force_closed", "unforce", "probe", "disable", "enable", "reset"]
 WHATS = [*["ok"] * 30, *["failure"] * 10, *["begin", "finish"] * 5, *ENDINGS, *ORDERS]
 WAITS = [0] * 30 + [1] * 8 + [2] * 4 + [3, 3, 4, 4, 5, 6, 7, 8]
 TAKES = [0] * 8 + [1, 2, 4]

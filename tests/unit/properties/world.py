@@ -30,7 +30,7 @@ LEGAL: dict[tuple[State, State], set[str]] = {
     (CLOSED, DISABLED): RULES | {"disable"},
     (OPEN, CLOSED): UNFORCES | {"reset"},
     (OPEN, OPEN): FORCES,
-    (OPEN, HALF_OPEN): UNFORCES | {"probe_due"},
+    (OPEN, HALF_OPEN): UNFORCES | {"probe_due", "probe"},
     (OPEN, DISABLED): {"disable"},
     (HALF_OPEN, CLOSED): UNFORCES | {"reset", "probe_succeeded", "sample_recovered"},
     (HALF_OPEN, OPEN): RULES | {"probe_failed", "probe_slow"},

@@ -15,7 +15,7 @@ async def show(visit: Visit) -> Response:
     return visit.fragment(
         "attempt.html",
         attempt=attempt,
-        message=message,
+        message_app=visit.path["app"],
         payload=payload,
         request_curl=delivery_curl(attempt["url"], message["id"], payload),
     )

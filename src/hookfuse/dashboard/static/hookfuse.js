@@ -57,7 +57,9 @@ function renew(page) {
     if (!made || comparable(old) === comparable(made)) continue;
     const chosen = new Set([...old.querySelectorAll("input:checked")].map((each) => each.value));
     const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+    const opened = old.querySelectorAll("details[data-keep][open]");
     old.replaceWith(made);
+    for (const each of opened) document.getElementById(each.id)?.replaceWith(each);
     for (const box of made.querySelectorAll("input[type=checkbox]")) box.checked = chosen.has(box.value);
     htmx.process(made);
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
@@ -66,10 +68,14 @@ function renew(page) {
   count();
 }
 
-// Times run by themselves, and htmx leaves marks of its own.
+// Times run by themselves, visitors open what they like, and htmx leaves marks of its own.
 function comparable(element) {
   const copy = element.cloneNode(true);
   for (const time of copy.querySelectorAll("time[data-ago]")) time.textContent = "";
+  for (const kept of copy.querySelectorAll("details[data-keep]")) {
+    kept.open = false;
+    kept.querySelector(".inside").replaceChildren();
+  }
   for (const each of [copy, ...copy.querySelectorAll("[class]")]) {
     each.classList.remove("htmx-request", "htmx-settling", "htmx-swapping", "htmx-added");
     if (!each.className) each.removeAttribute("class");
@@ -114,16 +120,33 @@ function count() {
   form.querySelector("[data-count]").textContent = number;
 }
 
-// What the API says about a field is marked at the field.
+// What the API says about a field is said at the field.
 
-function mark(form) {
-  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
-  const faults = [...form.querySelectorAll("[data-fault]")].map((each) => each.dataset.fault).filter(Boolean);
-  for (const name of faults) {
-    const field = form.querySelector(`[name="${CSS.escape(name)}"]`) || form.querySelector(`[name="${CSS.escape(name.split(".")[0])}"]`);
-    field?.setAttribute("aria-invalid", "true");
+function mark(form, result) {
+  for (const said of form.querySelectorAll(".said")) said.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-describedby");
   }
+  for (const fault of result.querySelectorAll("[data-fault]")) say(fieldOf(form, fault.dataset.fault), fault, result.id);
   form.querySelector("[aria-invalid]")?.focus();
+}
+
+// The API may mean a part of what was typed, as in `delays.2`.
+function fieldOf(form, name) {
+  const called = (each) => form.querySelector(`[name="${CSS.escape(each)}"]`);
+  return name ? called(name) || called(name.split(".")[0]) : null;
+}
+
+function say(field, fault, about) {
+  if (!field) return;
+  const said = document.createElement("small");
+  said.className = "said";
+  said.id = `${about}-${field.name}`;
+  said.textContent = fault.querySelector("span").textContent;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", said.id);
+  field.after(said);
 }
 
 // Theme
@@ -222,5 +245,5 @@ document.addEventListener("htmx:afterSwap", (event) => {
   tick();
   count();
   const form = event.detail.target.closest("form");
-  if (form && event.detail.target.matches(".result")) mark(form);
+  if (form && event.detail.target.matches(".result")) mark(form, event.detail.target);
 });

@@ -2,6 +2,7 @@
 "use strict";
 
 const HEIGHT = 150;
+const SHORTEST = 20;
 const plots = new Map();
 
 // A canvas knows no variables: an element says what one means in this theme.
@@ -30,26 +31,33 @@ function bars(name) {
   return { stroke: colour(name), fill: colour(name), width: 0, paths: uPlot.paths.bars({ size: [0.8, 8, 2] }), points: { show: false } };
 }
 
-// What each plot shows: the columns it takes, how they are drawn, how its axis is written, and how far it goes at least.
+// What each plot shows: the columns it takes, how they are drawn, how its axis is written, how far it goes at least, and
+// how many seconds of room its ends need.
 const KINDS = {
   rates: { columns: ["sentPerSecond", "failedPerSecond"], series: () => [line("good", true), line("bad")], values: (v) => `${+v.toFixed(1)}`, least: 1 },
   latency: { columns: ["p50Seconds", "p95Seconds"], series: () => [line("accent"), line("warn")], values: seconds, least: 0.01 },
-  breakers: { columns: ["opened", "closed"], series: () => [bars("bad"), bars("good")], values: (v) => (Number.isInteger(v) ? `${v}` : ""), least: 3 },
-  attempts: { columns: ["okSeconds", "failedSeconds"], series: () => [dots("good"), dots("bad")], values: seconds, least: 0.01 },
+  breakers: { columns: ["opened", "closed"], series: () => [bars("bad"), bars("good")], values: (v) => (Number.isInteger(v) ? `${v}` : ""), least: 3, room: 6 },
+  attempts: { columns: ["okSeconds", "failedSeconds"], series: () => [dots("good"), dots("bad")], values: seconds, least: 0.01, room: 1 },
 };
 
+// From when to when: bars and dots need room at the ends, and a moment would have the same second at every mark.
+function reach(instants, room = 0) {
+  const [first, last] = [instants[0] - room, instants[instants.length - 1] + room];
+  const missing = Math.max(0, SHORTEST - (last - first)) / 2;
+  return [first - missing, last + missing];
+}
+
 function options(kind, width, instants) {
-  const [first, last] = [instants[0], instants[instants.length - 1]];
+  const ends = reach(instants, KINDS[kind].room);
   const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   return {
     width,
     height: HEIGHT,
-    padding: [8, 6, 0, 0],
+    padding: [8, 24, 0, 0],
     cursor: { show: false },
     legend: { show: false },
     scales: {
-      // A single instant has no width of its own.
-      x: { range: () => (first === last ? [first - 30, last + 30] : [first, last]) },
+      x: { range: () => ends },
       y: { range: (_, low, high) => [0, Math.max(high * 1.1, KINDS[kind].least)] },
     },
     axes: [

@@ -36,7 +36,7 @@ from hookfuse.core.state import Transition
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.stores.postgres import accept, claim, desk, directory, outbox, settle, upkeep
 from hookfuse.stores.postgres.bell import Bell
-from hookfuse.stores.postgres.connections import Connections, Duty
+from hookfuse.stores.postgres.connections import Connections, Purpose
 from hookfuse.stores.postgres.leading import Leading
 from hookfuse.stores.postgres.notices import Notices
 from hookfuse.stores.postgres.queries import SQL
@@ -83,36 +83,36 @@ class PostgresStore(Serving, Notices, Leading):
         await self._connections.close()
 
     async def add_application(self, application: Application) -> Application:
-        return await self._connections.together(Duty.DESK, lambda db: directory.add_application(db, application))
+        return await self._connections.change(Purpose.DESK, lambda db: directory.add_application(db, application))
 
     async def application(self, id_or_uid: str) -> Application | None:
-        return await self._connections.alone(Duty.DESK, lambda db: directory.application_of(db, id_or_uid))
+        return await self._connections.alone(Purpose.DESK, lambda db: directory.application_of(db, id_or_uid))
 
     async def change_application(self, id_: str, changes: Mapping[str, Any]) -> Application | None:
-        return await self._connections.together(Duty.DESK, lambda db: directory.change_application(db, id_, changes))
+        return await self._connections.change(Purpose.DESK, lambda db: directory.change_application(db, id_, changes))
 
     async def delete_application(self, id_: str) -> bool:
-        return await self._connections.together(Duty.DESK, lambda db: directory.delete_application(db, id_))
+        return await self._connections.change(Purpose.DESK, lambda db: directory.delete_application(db, id_))
 
     async def pause_application(self, id_: str, paused: bool) -> Application | None:
-        found = await self._connections.together(Duty.DESK, lambda db: directory.pause_application(db, id_, paused))
+        found = await self._connections.change(Purpose.DESK, lambda db: directory.pause_application(db, id_, paused))
         self._bell.ring()
         return found
 
     async def add_endpoint(self, endpoint: Endpoint) -> Endpoint:
-        return await self._connections.together(Duty.DESK, lambda db: directory.add_endpoint(db, endpoint))
+        return await self._connections.change(Purpose.DESK, lambda db: directory.add_endpoint(db, endpoint))
 
     async def endpoint(self, app_id: str, id_or_uid: str) -> Endpoint | None:
-        return await self._connections.alone(Duty.DESK, lambda db: directory.endpoint_of(db, app_id, id_or_uid))
+        return await self._connections.alone(Purpose.DESK, lambda db: directory.endpoint_of(db, app_id, id_or_uid))
 
     async def endpoints(self, ids: Sequence[str]) -> Sequence[Endpoint]:
-        return await self._connections.alone(Duty.DESK, lambda db: directory.endpoints_of(db, ids))
+        return await self._connections.alone(Purpose.DESK, lambda db: directory.endpoints_of(db, ids))
 
     async def change_endpoint(
         self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
     ) -> Endpoint | None:
-        found = await self._connections.together(
-            Duty.DESK, lambda db: directory.change_endpoint(db, id_, changes, version)
+        found = await self._connections.change(
+            Purpose.DESK, lambda db: directory.change_endpoint(db, id_, changes, version)
         )
         self._bell.ring()
         return found
@@ -126,94 +126,96 @@ class PostgresStore(Serving, Notices, Leading):
         because: Transition | None = None,
         tenure: Tenure | None = None,
     ) -> Endpoint | None:
-        return await self._connections.together(
-            Duty.DESK, lambda db: outbox.stop_endpoint(db, id_, stop, reason, because, tenure, self._rules)
+        return await self._connections.change(
+            Purpose.DESK, lambda db: outbox.stop_endpoint(db, id_, stop, reason, because, tenure, self._rules)
         )
 
     async def start_endpoint(self, id_: str, stop: Stop) -> Endpoint | None:
-        found = await self._connections.together(
-            Duty.DESK, lambda db: outbox.start_endpoint(db, id_, stop, self._rules)
+        found = await self._connections.change(
+            Purpose.DESK, lambda db: outbox.start_endpoint(db, id_, stop, self._rules)
         )
         self._bell.ring()
         return found
 
     async def delete_endpoint(self, id_: str) -> bool:
-        return await self._connections.together(Duty.DESK, lambda db: directory.delete_endpoint(db, id_))
+        return await self._connections.change(Purpose.DESK, lambda db: directory.delete_endpoint(db, id_))
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
-        answers = await self._connections.together(Duty.ACCEPT, lambda db: accept.accept(db, messages))
+        answers = await self._connections.together(Purpose.ACCEPT, lambda db: accept.accept(db, messages))
         self._bell.ring()
         return answers
 
     async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
         return await self._connections.together(
-            Duty.DELIVER, lambda db: claim.claim(db, limit, lease_ms, failing_limit), durable=False
+            Purpose.DELIVER, lambda db: claim.claim(db, limit, lease_ms, failing_limit), durable=False
         )
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
-        stale = await self._connections.together(Duty.DELIVER, lambda db: outbox.settle(db, settlements, self._rules))
+        stale = await self._connections.together(
+            Purpose.DELIVER, lambda db: outbox.settle(db, settlements, self._rules)
+        )
         self._bell.ring_here()
         return stale
 
     async def defer(self, deferrals: Sequence[Deferral]) -> None:
-        await self._connections.together(Duty.DELIVER, lambda db: settle.defer(db, deferrals))
+        await self._connections.together(Purpose.DELIVER, lambda db: settle.defer(db, deferrals))
         self._bell.ring_here()
 
     async def unblock(self, endpoint_ids: Sequence[str]) -> None:
-        await self._connections.alone(Duty.DELIVER, lambda db: upkeep.unblock(db, endpoint_ids))
+        await self._connections.alone(Purpose.DELIVER, lambda db: upkeep.unblock(db, endpoint_ids))
         self._bell.ring()
 
     async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
         rescued = await self._connections.together(
-            Duty.DELIVER, lambda db: outbox.rescue(db, deaths, limit, tenure, self._rules)
+            Purpose.DELIVER, lambda db: outbox.rescue(db, deaths, limit, tenure, self._rules)
         )
         if rescued.returned:
             self._bell.ring()
         return rescued
 
     async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
-        return await self._connections.together(Duty.DESK, lambda db: upkeep.prune(db, older_than_ms, limit, tenure))
+        return await self._connections.together(Purpose.DESK, lambda db: upkeep.prune(db, older_than_ms, limit, tenure))
 
     async def wait(self, seconds: float) -> None:
         await self._bell.wait(seconds)
 
     async def message(self, app_id: str, id_or_uid: str) -> Message | None:
-        return await self._connections.alone(Duty.DESK, lambda db: desk.message_of(db, app_id, id_or_uid))
+        return await self._connections.alone(Purpose.DESK, lambda db: desk.message_of(db, app_id, id_or_uid))
 
     async def delivery(self, message_id: str, endpoint_id: str) -> Delivery | None:
-        return await self._connections.alone(Duty.DESK, lambda db: desk.delivery_of(db, message_id, endpoint_id))
+        return await self._connections.alone(Purpose.DESK, lambda db: desk.delivery_of(db, message_id, endpoint_id))
 
     async def deliveries(self, chosen: Chosen, *, after: Place | None = None, limit: int = 100) -> Sequence[Delivery]:
-        return await self._connections.alone(Duty.DESK, lambda db: desk.deliveries(db, chosen, after, limit))
+        return await self._connections.alone(Purpose.DESK, lambda db: desk.deliveries(db, chosen, after, limit))
 
     async def count(self, chosen: Chosen) -> int:
-        return await self._connections.alone(Duty.DESK, lambda db: desk.count(db, chosen))
+        return await self._connections.alone(Purpose.DESK, lambda db: desk.count(db, chosen))
 
     async def attempts(self, message_id: str, endpoint_id: str | None = None) -> Sequence[Attempt]:
-        return await self._connections.alone(Duty.DESK, lambda db: desk.attempts(db, message_id, endpoint_id))
+        return await self._connections.alone(Purpose.DESK, lambda db: desk.attempts(db, message_id, endpoint_id))
 
     async def retry(self, pairs: Sequence[Place]) -> int:
-        done = await self._connections.alone(Duty.DESK, lambda db: desk.retry(db, pairs))
+        done = await self._connections.change(Purpose.DESK, lambda db: desk.retry(db, pairs), alone=True)
         self._bell.ring()
         return done
 
     async def cancel(self, pairs: Sequence[Place]) -> int:
-        return await self._connections.alone(Duty.DESK, lambda db: desk.cancel(db, pairs))
+        return await self._connections.change(Purpose.DESK, lambda db: desk.cancel(db, pairs), alone=True)
 
     async def expunge(self, app_id: str, message_id: str) -> bool:
-        return await self._connections.together(Duty.DESK, lambda db: desk.expunge(db, app_id, message_id))
+        return await self._connections.change(Purpose.DESK, lambda db: desk.expunge(db, app_id, message_id))
 
     async def backlog(self) -> Backlog:
-        return await self._connections.alone(Duty.DESK, upkeep.backlog)
+        return await self._connections.alone(Purpose.DESK, upkeep.backlog)
 
     async def sealed_page(self, after: str, limit: int) -> Sequence[Sealed]:
-        return await self._connections.alone(Duty.DESK, lambda db: upkeep.sealed_page(db, after, limit))
+        return await self._connections.alone(Purpose.DESK, lambda db: upkeep.sealed_page(db, after, limit))
 
     async def reseal(self, before: Sealed, after: Sealed) -> bool:
-        return await self._connections.alone(Duty.DESK, lambda db: upkeep.reseal(db, before, after))
+        return await self._connections.alone(Purpose.DESK, lambda db: upkeep.reseal(db, before, after))
 
     async def applied_migrations(self) -> Sequence[Applied]:
-        return await self._connections.alone(Duty.DESK, upkeep.applied_migrations)
+        return await self._connections.alone(Purpose.DESK, upkeep.applied_migrations)
 
     def _ring(self) -> None:
         self._bell.ring()
@@ -222,4 +224,4 @@ class PostgresStore(Serving, Notices, Leading):
         async def notify(db: Any) -> None:
             await db.fetchrow(SQL["notify"], sender)
 
-        await self._connections.alone(Duty.DESK, notify)
+        await self._connections.alone(Purpose.DESK, notify)

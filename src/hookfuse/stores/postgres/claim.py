@@ -138,6 +138,7 @@ def _claim(row: Any, lane: Any, token: int, in_flight: int) -> Claim:
         row["deaths"],
         in_flight,
         lane["failing"],
+        row["asked"],
     )
 
 

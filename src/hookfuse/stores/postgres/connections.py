@@ -20,6 +20,8 @@ from typing import Any, Protocol, TypeVar
 import asyncpg  # type: ignore[import-untyped]
 
 from hookfuse.errors import StoreUnavailable
+from hookfuse.stores.along import waiting
+from hookfuse.stores.postgres.audit import add_audit
 from hookfuse.stores.postgres.translate import never_done, passing, translated
 
 T = TypeVar("T")
@@ -44,7 +46,7 @@ _WORKING = {
 was nearly empty would go through all of it, and be kept while it grows."""
 
 
-class Duty(StrEnum):
+class Purpose(StrEnum):
     """What a connection is for."""
 
     ACCEPT = "accept"
@@ -75,17 +77,17 @@ class Connections:
         self._size = size
         self._pooled = pooled
         self._deadline = deadline
-        self._pools: dict[Duty, Any] = {}
+        self._pools: dict[Purpose, Any] = {}
 
     async def open(self) -> None:
-        for duty in Duty:
-            self._pools[duty] = await asyncpg.create_pool(
+        for purpose in Purpose:
+            self._pools[purpose] = await asyncpg.create_pool(
                 self._url,
                 min_size=0,
                 max_size=self._size,
                 timeout=self._deadline,
                 reset=_leave,
-                **self._options(duty),
+                **self._options(purpose),
             )
 
     async def close(self) -> None:
@@ -97,35 +99,55 @@ class Connections:
             except TimeoutError:
                 pool.terminate()
 
-    async def alone(self, duty: Duty, job: Job[T]) -> T:
+    async def alone(self, purpose: Purpose, job: Job[T]) -> T:
         """Run a job of one statement, which is a transaction of its own."""
-        return await self._run(duty, self._transaction(duty, job) if self._pooled else job)
+        return await self._run(purpose, self._transaction(purpose, job) if self._pooled else job)
 
-    async def together(self, duty: Duty, job: Job[T], *, durable: bool = True) -> T:
+    async def together(self, purpose: Purpose, job: Job[T], *, durable: bool = True) -> T:
         """Run a job of several statements in one transaction; without `durable` its commit does not wait for a disk."""
-        return await self._run(duty, self._transaction(duty, job, durable=durable))
+        return await self._run(purpose, self._transaction(purpose, job, durable=durable))
 
-    async def _run(self, duty: Duty, job: Job[T]) -> T:
+    async def change(self, purpose: Purpose, job: Job[T], *, alone: bool = False) -> T:
+        """Run a job that people asked for, together with the entry of the audit log that waits for it.
+
+        What it answers is true if it changed something. `alone`: it is one statement.
+        """
+        along = waiting()
+        if along is None:
+            return await (self.alone if alone else self.together)(purpose, job)
+
+        async def both(db: Connection) -> T:
+            result = await job(db)
+            if result:
+                await add_audit(db, along.entry())
+            return result
+
+        result = await self.together(purpose, both)
+        if result:
+            along.written = True
+        return result
+
+    async def _run(self, purpose: Purpose, job: Job[T]) -> T:
         """Once more after a deadlock: nothing was done. Any other error is told."""
-        if duty not in self._pools:
+        if purpose not in self._pools:
             raise StoreUnavailable("The store is not open; call open() first.")
         try:
             async with asyncio.timeout(self._deadline):
                 for pause in _PAUSES:
                     try:
-                        return await self._once(duty, job)
+                        return await self._once(purpose, job)
                     except Exception as error:
                         if not never_done(error):
                             raise
                     # At once it could take the same rows away from the one who was to go on.
                     await asyncio.sleep(random.uniform(pause, 2 * pause))
-                return await self._once(duty, job)
+                return await self._once(purpose, job)
         except Exception as error:
             raise translated(error) from error
 
-    async def _once(self, duty: Duty, job: Job[T]) -> T:
-        pool = self._pools[duty]
-        connection = await self._acquire(pool, duty)
+    async def _once(self, purpose: Purpose, job: Job[T]) -> T:
+        pool = self._pools[purpose]
+        connection = await self._acquire(pool, purpose)
         try:
             return await job(connection)
         except BaseException as error:
@@ -136,20 +158,20 @@ class Connections:
         finally:
             await pool.release(connection)
 
-    async def _acquire(self, pool: Any, duty: Duty) -> Any:
-        if duty is not Duty.ACCEPT:
+    async def _acquire(self, pool: Any, purpose: Purpose) -> Any:
+        if purpose is not Purpose.ACCEPT:
             return await pool.acquire()
         try:
             return await pool.acquire(timeout=_SHED_AFTER * self._deadline)
         except TimeoutError as error:
             raise StoreUnavailable("Every connection for accepting is busy; nothing was stored.") from error
 
-    def _transaction(self, duty: Duty, job: Job[T], *, durable: bool = True) -> Job[T]:
+    def _transaction(self, purpose: Purpose, job: Job[T], *, durable: bool = True) -> Job[T]:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
         if not durable:
             begin += "; SET LOCAL synchronous_commit = off"
         if self._pooled:
-            begin += "".join(f"; SET LOCAL {name} = '{value}'" for name, value in self._limits(duty).items())
+            begin += "".join(f"; SET LOCAL {name} = '{value}'" for name, value in self._limits(purpose).items())
 
         async def run(connection: Connection) -> T:
             await connection.execute(begin)
@@ -166,20 +188,20 @@ class Connections:
 
         return run
 
-    def _options(self, duty: Duty) -> dict[str, Any]:
+    def _options(self, purpose: Purpose) -> dict[str, Any]:
         if self._pooled:
             return {"statement_cache_size": 0}
         isolation = {"default_transaction_isolation": "read committed"}
-        return {"server_settings": {"application_name": f"hookfuse {duty}", **isolation, **self._limits(duty)}}
+        return {"server_settings": {"application_name": f"hookfuse {purpose}", **isolation, **self._limits(purpose)}}
 
-    def _limits(self, duty: Duty) -> dict[str, str]:
+    def _limits(self, purpose: Purpose) -> dict[str, str]:
         milliseconds = round(self._deadline * 1000)
         return {
             "statement_timeout": str(milliseconds * 8 // 10),
             "lock_timeout": str(milliseconds * 6 // 10),
             "idle_in_transaction_session_timeout": str(milliseconds * 2),
             "jit": "off",
-            **(_LOOKING if duty is Duty.DESK else _WORKING),
+            **(_LOOKING if purpose is Purpose.DESK else _WORKING),
         }
 
 

@@ -22,7 +22,7 @@ from hookfuse.core.notice import (
 from hookfuse.core.paging import Span
 from hookfuse.core.state import Override, State, Transition
 from hookfuse.stores.postgres import outbox
-from hookfuse.stores.postgres.connections import Connection, Connections, Duty, Job
+from hookfuse.stores.postgres.connections import Connection, Connections, Job, Purpose
 from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.lists import by_id, by_time
 from hookfuse.stores.postgres.queries import SQL
@@ -79,10 +79,10 @@ class Notices:
         return await self._asked(lambda db: _settings_from(db, after, limit))
 
     async def change_notice_settings(self, settings: NoticeSettings) -> NoticeSettings:
-        return await self._asked(lambda db: _change_settings(db, settings))
+        return await self._ordered(lambda db: _change_settings(db, settings))
 
     async def delete_notice_settings(self, app_id: str) -> bool:
-        return await self._asked(lambda db: _done(db, "delete_notice_settings", app_id))
+        return await self._ordered(lambda db: _done(db, "delete_notice_settings", app_id))
 
     async def reseal_notices(self, before: NoticeSettings, sealed: bytes) -> bool:
         return await self._asked(lambda db: _done(db, "reseal_notices", before.app_id, before.sealed, sealed))
@@ -97,10 +97,13 @@ class Notices:
         return await self._told(lambda db: outbox.look_for_failing(db, stages_ms, tenure, self._rules))
 
     async def _asked(self, job: Job[T]) -> T:
-        return await self._connections.alone(Duty.DESK, job)
+        return await self._connections.alone(Purpose.DESK, job)
+
+    async def _ordered(self, job: Job[T]) -> T:
+        return await self._connections.change(Purpose.DESK, job, alone=True)
 
     async def _told(self, job: Job[T]) -> T:
-        return await self._connections.together(Duty.DESK, job)
+        return await self._connections.together(Purpose.DESK, job)
 
 
 async def _heads(db: Connection, name: str, *values: Any) -> list[Head]:

@@ -205,7 +205,7 @@ claimed AS (
     SET state = 'sending', queue = 2, place = $9 + $10, due_ms = NULL, token = $11
     FROM cut AS c
     WHERE c.taken AND d.ctid = c.ctid AND d.queue IS NOT DISTINCT FROM $6
-    RETURNING d.message_id, d.endpoint_id, d.attempts, d.spent, d.deaths, d.created_ms, c.turn, c.nth
+    RETURNING d.message_id, d.endpoint_id, d.attempts, d.spent, d.deaths, d.created_ms, d.asked, c.turn, c.nth
 ),
 served AS (
     SELECT endpoint_id, rate_limit, rate_us, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
@@ -232,7 +232,7 @@ moved AS (
     ) AS r
     WHERE l.endpoint_id = r.endpoint_id
 )
-SELECT c.message_id, c.endpoint_id, c.attempts, c.spent, c.deaths, c.created_ms, m.event_type, m.payload
+SELECT c.message_id, c.endpoint_id, c.attempts, c.spent, c.deaths, c.created_ms, c.asked, m.event_type, m.payload
 FROM claimed AS c JOIN hookfuse.messages AS m ON m.id = c.message_id
 ORDER BY c.turn, c.nth;
 
@@ -270,6 +270,7 @@ WHERE endpoint_id = ANY ($1::text[]) ORDER BY endpoint_id FOR UPDATE;
 UPDATE hookfuse.deliveries AS d
 SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
     attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
+    asked = d.asked AND x.made = 0,
     queue = CASE
         WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR (d.attempts + x.made = 0 AND x.due_ms <= $11) THEN 0 ELSE 1
     END,
@@ -521,7 +522,8 @@ held AS MATERIALIZED (
 ),
 returned AS (
     UPDATE hookfuse.deliveries AS d
-    SET state = 'pending', spent = 0, deaths = 0, ended_ms = NULL, reason = 'retry_asked', due_ms = moment.now,
+    SET state = 'pending', spent = 0, deaths = 0, asked = true, ended_ms = NULL, reason = 'retry_asked',
+        due_ms = moment.now,
         queue = CASE WHEN l.fifo OR d.attempts = 0 THEN 0 ELSE 1 END,
         place = CASE WHEN l.fifo THEN d.first_ms ELSE moment.now END
     FROM unnest($1::text[], $2::text[]) AS a (message_id, endpoint_id), locked AS l, held AS h, moment

@@ -102,11 +102,6 @@ async def touch_keys(db: Connection, ids: Sequence[str]) -> None:
     await db.execute(SQL["touch_keys"], list(ids))
 
 
-async def add_audit(db: Connection, entry: AuditEntry) -> None:
-    values = (entry.id, entry.actor, entry.action, entry.subject, entry.app_id, entry.detail)
-    await db.execute(SQL["add_audit"], *values)
-
-
 async def audit_page(db: Connection, app_id: str | None, span: Span) -> list[AuditEntry]:
     return [AuditEntry(**row) for row in await by_id(db, "audit_page", span, app_id)]
 
@@ -140,9 +135,10 @@ async def default_policy(db: Connection) -> Mapping[str, Any] | None:
     return found
 
 
-async def change_default_policy(db: Connection, policy: Mapping[str, Any] | None) -> None:
+async def change_default_policy(db: Connection, policy: Mapping[str, Any] | None) -> bool:
     await db.execute(SQL["change_default_policy"], json.dumps(policy))
     await db.execute(SQL["renew_all_endpoints"])
+    return True
 
 
 def _values(event_type: EventType) -> tuple[Any, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from hookfuse.core.access import ApiKey
@@ -15,8 +16,10 @@ from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
 from hookfuse.core.tally import Tally
+from hookfuse.stores.along import Along, along
 from hookfuse.stores.postgres import lists, overview, service
-from hookfuse.stores.postgres.connections import Connections, Duty, Job
+from hookfuse.stores.postgres.audit import add_audit
+from hookfuse.stores.postgres.connections import Connections, Job, Purpose
 
 T = TypeVar("T")
 
@@ -68,12 +71,12 @@ class Serving:
         return await self._alone(lambda db: service.held(db, endpoint_ids))
 
     async def accept_for(self, message: NewMessage, endpoint_id: str) -> Answer:
-        found = await self._alone(lambda db: service.accept_for(db, message, endpoint_id))
+        found = await self._change(lambda db: service.accept_for(db, message, endpoint_id))
         self._ring()
         return found
 
     async def add_deliveries(self, endpoint_id: str, message_ids: Sequence[str]) -> int:
-        found = await self._alone(lambda db: service.add_deliveries(db, endpoint_id, message_ids))
+        found = await self._change(lambda db: service.add_deliveries(db, endpoint_id, message_ids))
         self._ring()
         return found
 
@@ -93,10 +96,10 @@ class Serving:
         return await self._together(lambda db: service.change_event_type(db, name, changes))
 
     async def delete_event_type(self, name: str) -> bool:
-        return await self._alone(lambda db: service.delete_event_type(db, name))
+        return await self._change(lambda db: service.delete_event_type(db, name))
 
     async def add_key(self, key: ApiKey) -> ApiKey:
-        return await self._alone(lambda db: service.add_key(db, key))
+        return await self._change(lambda db: service.add_key(db, key))
 
     async def add_first_key(self, key: ApiKey) -> bool:
         return await self._together(lambda db: service.add_first_key(db, key))
@@ -111,19 +114,22 @@ class Serving:
         return await self._alone(lambda db: service.keys_page(db, app_id, span))
 
     async def revoke_key(self, id_: str) -> bool:
-        return await self._alone(lambda db: service.revoke_key(db, id_))
+        return await self._change(lambda db: service.revoke_key(db, id_))
 
     async def touch_keys(self, ids: Sequence[str]) -> None:
         await self._alone(lambda db: service.touch_keys(db, ids))
 
     async def add_audit(self, entry: AuditEntry) -> None:
-        await self._alone(lambda db: service.add_audit(db, entry))
+        await self._alone(lambda db: add_audit(db, entry))
+
+    def writing_down(self, entry: Callable[[], AuditEntry]) -> AbstractContextManager[Along]:
+        return along(entry)
 
     async def audit_page(self, app_id: str | None, span: Span) -> Sequence[AuditEntry]:
         return await self._alone(lambda db: service.audit_page(db, app_id, span))
 
     async def add_task(self, task: Task) -> Task:
-        return await self._alone(lambda db: service.add_task(db, task))
+        return await self._change(lambda db: service.add_task(db, task))
 
     async def task(self, id_: str) -> Task | None:
         return await self._alone(lambda db: service.task_of(db, id_))
@@ -135,7 +141,7 @@ class Serving:
         return await self._alone(lambda db: service.advance_task(db, id_, status, seen, changed))
 
     async def cancel_task(self, id_: str) -> bool:
-        return await self._alone(lambda db: service.cancel_task(db, id_))
+        return await self._change(lambda db: service.cancel_task(db, id_))
 
     async def default_policy(self) -> Mapping[str, Any] | None:
         return await self._alone(service.default_policy)
@@ -159,7 +165,10 @@ class Serving:
         return await self._alone(overview.census)
 
     async def _alone(self, job: Job[T]) -> T:
-        return await self._connections.alone(Duty.DESK, job)
+        return await self._connections.alone(Purpose.DESK, job)
+
+    async def _change(self, job: Job[T]) -> T:
+        return await self._connections.change(Purpose.DESK, job, alone=True)
 
     async def _together(self, job: Job[T]) -> T:
-        return await self._connections.together(Duty.DESK, job)
+        return await self._connections.change(Purpose.DESK, job)

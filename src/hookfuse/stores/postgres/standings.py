@@ -18,14 +18,15 @@ async def read(db: Connection) -> list[Standing]:
     return [Standing(key, Override(over), until, off, why, last) for key, over, until, off, why, last in rows]
 
 
-async def keep(db: Connection, kept: Sequence[Standing], gone: Sequence[Standing], tenure: Tenure | None) -> None:
+async def keep(db: Connection, kept: Sequence[Standing], gone: Sequence[Standing], tenure: Tenure | None) -> bool:
     if not await holds(db, tenure):
-        return
+        return False
     if kept:
         rows = [each._replace(reason=storable(each.reason)) for each in kept]
         await db.execute(SQL["keep_standings"], *(list(column) for column in zip(*rows, strict=True)))
     if gone:
         await db.execute(SQL["forget_standings"], [each.key for each in gone], [each.generation for each in gone])
+    return True
 
 
 async def memory(db: Connection) -> Memory:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from hookfuse.core.admission import Admission
 from hookfuse.core.outcome import Outcome
@@ -15,8 +15,8 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen, StoreError, StoreUnavailable
 from hookfuse.stores.redis.commands import Command
-from hookfuse.stores.redis.connect import unreadable
 from hookfuse.stores.redis.flights import FLUSH_SECONDS, AsyncFlights, next_pause
+from hookfuse.stores.redis.journeys import Journeys
 from hookfuse.stores.redis.link import open_async_link
 from hookfuse.stores.redis.sampling import TaskSampling
 from hookfuse.stores.redis.tail import RETRY_SECONDS, LostData, check_meta
@@ -29,10 +29,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hookfuse")
 _BATCHED = frozenset({"admit", "record", "release", "oks"})
-_JOURNEYS = 2
-_PASSENGERS = 64
-_Question: TypeAlias = tuple[Sequence[Command], asyncio.Future[list[Reply]]]
-"""What is asked together stays together and in its order."""
 
 
 class TaskSession(TaskSampling):
@@ -47,9 +43,7 @@ class TaskSession(TaskSampling):
         self._checking: asyncio.Future[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._flushing: asyncio.TimerHandle | None = None
-        self._asked: list[_Question] = []
-        self._leaving = False
-        self._journeys = 0
+        self._journeys = Journeys(self._verbs, self._link)
         self._flights = AsyncFlights(self._verbs, self._link)
         self._pause = FLUSH_SECONDS
         self._running: set[asyncio.Task[None]] = set()
@@ -162,6 +156,7 @@ class TaskSession(TaskSampling):
                 await asyncio.wait([self._following], timeout=0.05)
             checking = [self._checking] if self._checking is not None else []
             await asyncio.gather(*self._running, *checking, return_exceptions=True)
+            await self._journeys.end()
             await self._link.close()
 
     async def _start(self) -> None:
@@ -219,70 +214,11 @@ class TaskSession(TaskSampling):
 
     def _send(self, commands: Sequence[Command]) -> Awaitable[list[Reply]]:
         """Put commands to those of the same tick; force and evaluate go alone."""
-        return self._put(commands) if commands[-1].verb in _BATCHED else self._send_alone(commands)
+        return self._journeys.put(commands) if commands[-1].verb in _BATCHED else self._send_alone(commands)
 
     async def _send_alone(self, commands: Sequence[Command]) -> list[Reply]:
         made = self._verbs.commands
         return [read_reply(each.key, await self._link.run(made.alone(each))) for each in commands]
-
-    def _put(self, commands: Sequence[Command]) -> asyncio.Future[list[Reply]]:
-        future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
-        self._asked.append((commands, future))
-        self._leave_soon()
-        return future
-
-    def _leave_soon(self) -> None:
-        """Begin a journey with the next turn of the loop, so that whatever this one asks goes along."""
-        if not self._leaving and self._journeys < _JOURNEYS:
-            self._leaving = True
-            self._spawn(self._travel())
-
-    async def _travel(self) -> None:
-        """What is asked meanwhile goes with the next journey; a second one keeps Redis busy while we read replies."""
-        self._leaving = False
-        self._journeys += 1
-        try:
-            while self._asked:
-                asked, self._asked = self._asked[:_PASSENGERS], self._asked[_PASSENGERS:]
-                if self._asked:
-                    self._leave_soon()
-                lost = await self._ask(asked)
-                if lost is not None:
-                    # Those who waited for this journey have waited long enough.
-                    asked, self._asked = self._asked, []
-                    for _, future in asked:
-                        _fail(future, lost)
-        finally:
-            self._journeys -= 1
-
-    async def _ask(self, asked: Sequence[_Question]) -> StoreError | None:
-        """Run commands in one round trip, a call for each shard; returns the error if Redis was not reached."""
-        try:
-            calls = list(self._verbs.commands.batches([command for commands, _ in asked for command in commands]))
-            replies: dict[int, Reply] = {}
-            for call, result in zip(calls, await self._link.run_all(calls), strict=True):
-                if isinstance(result, StoreError):
-                    refused = {id(command) for command in call.commands}
-                    for commands, future in asked:
-                        if not refused.isdisjoint(map(id, commands)):
-                            _fail(future, result)
-                    continue
-                for place, command in enumerate(call.commands):
-                    replies[id(command)] = reply = read_reply(command.key, result[place])
-                    # Before anyone goes on, this process knows what its own commands changed.
-                    self._verbs.learn(reply)
-            for commands, future in asked:
-                if not future.done():
-                    future.set_result([replies[id(command)] for command in commands])
-        except StoreError as lost:
-            for _, future in asked:
-                _fail(future, lost)
-            return lost
-        except Exception as error:
-            # Whatever it was, nobody may wait for ever.
-            for _, future in asked:
-                _fail(future, unreadable(error))
-        return None
 
     async def _talk(self, carry: Callable[[Any], Awaitable[Any]], talk: Any) -> None:
         """Carry what the talk asks for, and the replies, until it ends."""
@@ -311,8 +247,3 @@ class TaskSession(TaskSampling):
 
 def _unsure(key: str) -> None:
     """Strict: no key is known to be healthy."""
-
-
-def _fail(future: asyncio.Future[list[Reply]], error: StoreError) -> None:
-    if not future.done():
-        future.set_exception(error)

@@ -36,6 +36,7 @@ from hookfuse.core.state import Transition
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
+from hookfuse.stores.along import waiting
 from hookfuse.stores.kept import Kept, Row
 from hookfuse.stores.sql import migrations
 from hookfuse.stores.sqlite import breakers, desk, directory, duties, notices, outbox, settle, upkeep
@@ -44,6 +45,7 @@ from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer, connected
 from hookfuse.stores.sqlite.leading import Leading
 from hookfuse.stores.sqlite.notices import Notices
+from hookfuse.stores.sqlite.service import add_audit
 from hookfuse.stores.sqlite.serving import Serving
 
 __all__ = ["SqliteStore"]
@@ -201,9 +203,10 @@ class SqliteStore(Serving, Notices, Leading):
         return await self._read(breakers.read)
 
     async def keep_breakers(self, rows: Sequence[Row], last: int, made: Sequence[Transition]) -> None:
-        def keeping(db: apsw.Connection, now: int) -> None:
+        def keeping(db: apsw.Connection, now: int) -> bool:
             breakers.write(db, rows, last)
             outbox.keep(db, made, self._rules, now)
+            return bool(made)
 
         await self._write(keeping)
 
@@ -223,7 +226,19 @@ class SqliteStore(Serving, Notices, Leading):
         return await self._read(upkeep.applied_migrations)
 
     async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
-        result = await self._writer.run(lambda db: job(db, self._now_ms()))
+        """Run a job of the writer. What it answers is true if it changed something that people handle."""
+        along = waiting()
+
+        def run(db: apsw.Connection) -> T:
+            now = self._now_ms()
+            result = job(db, now)
+            if along is not None and result:
+                add_audit(db, along.entry(), now)
+            return result
+
+        result = await self._writer.run(run)
+        if along is not None and result:
+            along.written = True
         if rings:
             self._bell.set()
         return result

@@ -77,7 +77,8 @@ class _Claiming:
         heads: list[Any] = self._db.execute(_HEADS, (lane.endpoint_id, queue, room + 1)).fetchall()
         due = list(takewhile(lambda head: head[1] <= now, heads[:room]))
         in_flight = lane.in_flight + len(due)
-        for place, (message_id, _, attempts, spent, deaths, created_ms, event_type, payload) in enumerate(due, 1):
+        for place, head in enumerate(due, 1):
+            message_id, _, attempts, spent, deaths, created_ms, asked, event_type, payload = head
             self.taken.append(
                 Claim(
                     message_id,
@@ -93,6 +94,7 @@ class _Claiming:
                     deaths,
                     lane.in_flight + place,
                     failing,
+                    bool(asked),
                 )
             )
         rate_us = next_rate(lane.rate_limit, lane.rate_us, len(due), now)

@@ -43,7 +43,7 @@ WHERE l.stop = 0 AND l.in_flight < l.width AND l.late_ms IS NOT NULL AND l.faili
 ORDER BY l.late_at LIMIT ?;
 
 -- name: claim_heads
-SELECT d.message_id, d.due_ms, d.attempts, d.spent, d.deaths, d.created_ms, m.event_type, m.payload
+SELECT d.message_id, d.due_ms, d.attempts, d.spent, d.deaths, d.created_ms, d.asked, m.event_type, m.payload
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.endpoint_id = ? AND d.queue = ?
 ORDER BY d.place, d.message_id LIMIT ?;
@@ -76,7 +76,7 @@ WHERE message_id = ? AND endpoint_id = ? AND token = ? AND queue = 2;
 -- behind all first tries that wait, it would be late twice.
 UPDATE deliveries AS d
 SET state = iif(l.ends IS NULL, 'pending', 'cancelled'), token = NULL, reason = coalesce(l.ends, ?1),
-    attempts = d.attempts + ?2, spent = d.spent + ?3,
+    attempts = d.attempts + ?2, spent = d.spent + ?3, asked = d.asked AND ?2 = 0,
     queue = CASE
         WHEN l.ends IS NOT NULL THEN NULL WHEN l.fifo OR (d.attempts + ?2 = 0 AND ?4 <= ?5) THEN 0 ELSE 1
     END,
@@ -198,7 +198,7 @@ WHERE message_id = ? AND endpoint_id = ? AND queue IN (0, 1);
 
 -- name: retry
 UPDATE deliveries AS d
-SET state = 'pending', spent = 0, deaths = 0, ended_ms = NULL, reason = 'retry_asked', due_ms = :now,
+SET state = 'pending', spent = 0, deaths = 0, asked = 1, ended_ms = NULL, reason = 'retry_asked', due_ms = :now,
     queue = CASE WHEN l.fifo OR d.attempts = 0 THEN 0 ELSE 1 END,
     place = CASE WHEN l.fifo THEN d.first_ms ELSE :now END
 FROM lanes AS l

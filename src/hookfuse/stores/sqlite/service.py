@@ -144,9 +144,10 @@ def default_policy(db: apsw.Connection) -> Mapping[str, Any] | None:
     return found
 
 
-def change_default_policy(db: apsw.Connection, policy: Mapping[str, Any] | None) -> None:
+def change_default_policy(db: apsw.Connection, policy: Mapping[str, Any] | None) -> bool:
     db.execute(SQL["change_default_policy"], {"value": json.dumps(policy)})
     db.execute(SQL["renew_all_endpoints"])
+    return True
 
 
 def _values(event_type: EventType, now: int) -> dict[str, Any]:

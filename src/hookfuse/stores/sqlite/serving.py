@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import apsw
@@ -17,6 +18,7 @@ from hookfuse.core.message import Answer, Message, NewMessage
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
 from hookfuse.core.tally import Tally
+from hookfuse.stores.along import Along, along
 from hookfuse.stores.sqlite import lists, overview, rows, service
 
 T = TypeVar("T")
@@ -116,6 +118,9 @@ class Serving:
 
     async def add_audit(self, entry: AuditEntry) -> None:
         await self._write(lambda db, now: service.add_audit(db, entry, now))
+
+    def writing_down(self, entry: Callable[[], AuditEntry]) -> AbstractContextManager[Along]:
+        return along(entry)
 
     async def audit_page(self, app_id: str | None, span: Span) -> Sequence[AuditEntry]:
         name = "audit_page" if app_id is None else "audit_of_application_page"

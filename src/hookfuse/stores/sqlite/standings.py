@@ -20,10 +20,12 @@ def read(db: apsw.Connection) -> list[Standing]:
     return [Standing(key, Override(over), until, bool(off), why, last) for key, over, until, off, why, last in rows]
 
 
-def keep(db: apsw.Connection, kept: Sequence[Standing], gone: Sequence[Standing], tenure: Tenure | None) -> None:
-    if holds(db, tenure):
-        db.executemany(SQL["keep_standing"], [each._replace(reason=storable(each.reason)) for each in kept])
-        db.executemany(SQL["forget_standing"], [(each.key, each.generation) for each in gone])
+def keep(db: apsw.Connection, kept: Sequence[Standing], gone: Sequence[Standing], tenure: Tenure | None) -> bool:
+    if not holds(db, tenure):
+        return False
+    db.executemany(SQL["keep_standing"], [each._replace(reason=storable(each.reason)) for each in kept])
+    db.executemany(SQL["forget_standing"], [(each.key, each.generation) for each in gone])
+    return True
 
 
 def memory(db: apsw.Connection) -> Memory:

@@ -41,6 +41,33 @@ class Obeying(OnBothFaces):
         seen = breakers.inspect("ep")
         assert (seen.state, seen.streak, seen.counts.calls) == (State.CLOSED, 0, 0)
 
+    def test_probe_now(self, world: World) -> None:
+        """Told to probe, an open breaker lets one caller through at once, and nothing that it counted is forgotten."""
+        breakers = world.breakers(TWO)
+        assert breakers.probe("ep") is None
+        world.fail(breakers, times=2)
+        assert not breakers.admit("ep").allowed
+        made = breakers.probe("ep", reason="mended", actor="ana")
+        assert (made.before, made.after, made.reason, made.actor) == (State.OPEN, State.HALF_OPEN, "mended", "ana")
+        assert breakers.probe("ep") is None
+        seen = breakers.inspect("ep")
+        assert (seen.streak, seen.counts.failed, seen.trips) == (2, 2, 1)
+        probe = world.another(TWO).admit("ep")
+        assert probe.probe
+        assert not breakers.admit("ep").allowed
+
+    def test_probe_bends_to_those_above_it(self, world: World) -> None:
+        """An override and a disabled state stay as they are when a probe is asked for."""
+        breakers = world.breakers(TWO)
+        world.fail(breakers, times=2)
+        breakers.force_open("ep")
+        assert breakers.probe("ep") is None
+        assert breakers.admit("ep").reason == "forced_open"
+        breakers.reset("ep")
+        breakers.disable("ep")
+        assert breakers.probe("ep") is None
+        assert breakers.inspect("ep").state is State.DISABLED
+
     def test_override_beats_disabled(self, world: World) -> None:
         """The override decides even over a disabled state."""
         breakers = world.breakers(TWO)

@@ -5,6 +5,7 @@ decides by. The tests are coroutines; anyio's pytest plugin runs them.
 """
 
 from hookfuse.testing.delivery.accepting import Accepting
+from hookfuse.testing.delivery.auditing import Auditing
 from hookfuse.testing.delivery.bench import Bench
 from hookfuse.testing.delivery.claiming import Claiming
 from hookfuse.testing.delivery.directing import Directing
@@ -33,6 +34,7 @@ class DeliveryStoreContract(
     Listing,
     Overviewing,
     Serving,
+    Auditing,
     Noticing,
     Posting,
     Telling,

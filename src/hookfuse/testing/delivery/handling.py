@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookfuse.core.delivery import Chosen, DeliveryState, Place
+from hookfuse.core.delivery import Chosen, Deferral, DeliveryState, Place
 from hookfuse.testing.delivery.bench import Bench, OnBench
 
 
@@ -21,6 +21,23 @@ class Handling(OnBench):
         again = await bench.claim()
         assert sorted(claim.message_id for claim in again) == ids
         assert {(claim.attempts, claim.spent) for claim in again} == {(1, 0)}
+
+    async def test_an_attempt_that_was_asked_for(self, bench: Bench) -> None:
+        """A claim says whether someone asked for the attempt, whatever made it wait; the next is the schedule's."""
+        await bench.lane()
+        id_ = await bench.send()
+        (claim,) = await bench.claim()
+        assert not claim.manual
+        await bench.settle(claim, state=DeliveryState.FAILED)
+        await bench.store.retry([Place(id_, "ep_1")])
+        (asked,) = await bench.claim()
+        assert asked.manual
+        await bench.store.defer([Deferral(asked, "breaker_open")])
+        (again,) = await bench.claim()
+        assert again.manual
+        await bench.settle(again, state=DeliveryState.PENDING)
+        (scheduled,) = await bench.claim()
+        assert not scheduled.manual
 
     async def test_what_a_worker_holds_is_left_alone(self, bench: Bench) -> None:
         """A delivery in a worker's hands is neither retried nor cancelled by hand."""

@@ -396,6 +396,10 @@ local function force(breaker, policy, order, reason, until_ms, actor, made)
     if breaker.override ~= 'none' then
       unforce(breaker, policy, reason, actor, made)
     end
+  elseif order == 'probe' then
+    if breaker.state == 'open' and breaker.override == 'none' then
+      half_open(breaker, policy, reason, actor, made)
+    end
   elseif order == 'disable' then
     if breaker.state ~= 'disabled' then
       breaker.reason = reason

@@ -1,0 +1,4 @@
+-- Whether the next attempt of a delivery was asked for by someone. It outlives what else may happen to the delivery
+-- before it is made, such as a breaker that makes it wait.
+
+ALTER TABLE hookfuse.deliveries ADD COLUMN asked boolean NOT NULL DEFAULT false;
