@@ -279,6 +279,26 @@ def failed_deliveries(scene: Scene, number: int) -> list[str]:
     return ids
 
 
+def in_database(scene: Scene, statement: str, *values: object) -> None:
+    """What takes long to come about, or a crash, is put where the service keeps it."""
+    with closing(sqlite3.connect(scene.site.database, timeout=10)) as database, database:
+        database.execute(statement, values)
+
+
+def test_quarantined(scene: Scene) -> None:
+    """What lost its worker again and again is told apart from what is out of tries, says so, and can be sent again."""
+    poisoned, plain = failed_deliveries(scene, 2)
+    in_database(scene, "UPDATE deliveries SET reason = 'quarantined' WHERE message_id = ?", poisoned)
+    scene.open(f"/dashboard/failed?app={scene.app}&endpoint_id={scene.endpoint}")
+    row = scene.page.locator("tr", has_text=poisoned)
+    expect(row.locator(".pill")).to_have_text("Quarantined")
+    expect(row).to_contain_text("it lost its worker again and again")
+    expect(scene.page.locator("tr", has_text=plain).locator(".pill")).to_have_text("Failed")
+    row.get_by_role("button", name="Retry").click()
+    scene.site.delivered(scene.app, poisoned, scene.endpoint, "sent")
+    expect(row).to_have_count(0)
+
+
 def test_retrying_one_and_many(scene: Scene) -> None:
     """One delivery is retried from its row, several by choosing them, and both arrive."""
     first, second, third = failed_deliveries(scene, 3)
@@ -363,8 +383,7 @@ def test_stopping_a_task(scene: Scene) -> None:
     """A task that runs has a button that stops it, and none once it has ended."""
     now = int(time.time() * 1000)
     row = ("qtask_stop", "endpoint.bulk-replay", scene.app, "", "running", 900, 300, 299, now, now)
-    with closing(sqlite3.connect(scene.site.database, timeout=10)) as database, database:
-        database.execute(f"INSERT INTO tasks VALUES ({', '.join('?' * len(row))})", row)
+    in_database(scene, f"INSERT INTO tasks VALUES ({', '.join('?' * len(row))})", *row)
     scene.open(f"/dashboard/failed?app={scene.app}")
     task = scene.page.locator("#tasks .task", has_text="299 of 900")
     expect(task.locator("progress")).to_have_attribute("value", "300")

@@ -111,6 +111,7 @@ async def test_headers_of_every_answer(doors: Doors) -> None:
         )
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
         kept = "immutable" in answer.headers["cache-control"]
         assert kept is (path == script)
     assert "<style" not in page.text

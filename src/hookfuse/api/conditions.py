@@ -19,8 +19,9 @@ from hookfuse.core.condition import WORST_FIRST, Condition, EndpointFilter, List
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.gauges import Gauge, gauges, nearest
 from hookfuse.core.paging import FIRST, LAST, Mark, Span
-from hookfuse.core.state import Override, Snapshot, State
+from hookfuse.core.state import Breaker, Override, Snapshot, State, snapshot
 from hookfuse.core.tally import SLOT_MS, Tally
+from hookfuse.errors import StoreUnavailable
 
 routes = Routes("Endpoints")
 
@@ -125,7 +126,7 @@ async def get_breaker_gauges(call: Call) -> GaugesOut:
 
 async def count_conditions(call: Call, endpoints: int) -> dict[Condition, int]:
     """Of so many endpoints of all applications, how many stand how."""
-    breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
+    breakers = await _sick_breakers(call)
     sick = await call.parts.store.sick_endpoints(EndpointFilter(), [_name(key) for key in breakers])
     counts = Counter(condition_of(each, breakers.get(each.key)) for each in sick)
     counts[Condition.CLOSED] += max(0, endpoints - len(sick))
@@ -142,7 +143,7 @@ async def _app_id(call: Call, query: ConditionsQuery) -> str | None:
 
 
 async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Condition], span: Span) -> list[_Row]:
-    breakers = {each.key: each async for each in call.parts.breakers.unhealthy()}
+    breakers = await _sick_breakers(call)
     names = [_name(key) for key in breakers]
     sick = [_row(each, breakers) for each in await call.parts.store.sick_endpoints(chosen, names)]
     sick.sort(key=lambda row: row.mark, reverse=span.backwards)
@@ -153,6 +154,14 @@ async def _rows(call: Call, chosen: EndpointFilter, wanted: frozenset[Condition]
     listed = await call.parts.store.other_endpoints(chosen, [row.endpoint.id for row in sick], within)
     others = [_Row(Mark(_OTHERS, each.id), each, None, Condition.CLOSED) for each in listed]
     return (others + found if span.backwards else found + others)[: span.limit]
+
+
+async def _sick_breakers(call: Call) -> dict[str, Snapshot]:
+    """By their keys. While their store is away, which readiness tells, what the database knows has to do."""
+    try:
+        return {each.key: each async for each in call.parts.breakers.unhealthy()}
+    except StoreUnavailable:
+        return {}
 
 
 def _name(key: str) -> str:
@@ -203,7 +212,13 @@ def steps(ids: Sequence[str], tallies: Sequence[Tally], now_ms: int) -> dict[str
 
 
 async def _seen(call: Call, row: _Row) -> Snapshot:
-    return row.seen or await call.parts.breakers.inspect(row.endpoint.key)
+    if row.seen is not None:
+        return row.seen
+    try:
+        return await call.parts.breakers.inspect(row.endpoint.key)
+    except StoreUnavailable:
+        policy = call.parts.breakers.policy(row.endpoint.key)
+        return snapshot(Breaker(row.endpoint.key, policy.bucket_ms), policy, int(time.time() * 1000))
 
 
 def _condition(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentOut) -> ConditionOut:

@@ -133,7 +133,7 @@ def told(error: HookfuseError, where: str = "body") -> Problem:
         case Conflict():
             return Problem(409, "conflict", str(error))
         case StoreUnavailable():
-            sentence = "The database, or the store of breakers, cannot be used at the moment. Try again."
+            sentence = "The database or Redis cannot be used at the moment. Try again."
             return Problem(503, "unavailable", sentence, (("retry-after", str(RETRY_AFTER)),))
         case StoreError() | SealingError():
             return Problem(500, "internal_error", "This could not be done; the log of the server says why.")

@@ -19,7 +19,7 @@ from hookfuse.dashboard import acting, entrance
 from hookfuse.dashboard.client import Answer, ApiClient, Call, Refused
 from hookfuse.dashboard.entrance import Entrance
 from hookfuse.dashboard.live import Live
-from hookfuse.dashboard.origins import is_own_page
+from hookfuse.dashboard.origins import is_exposed, is_own_page
 from hookfuse.dashboard.pages import PAGES, series
 from hookfuse.dashboard.sessions import Session, Sessions
 from hookfuse.dashboard.statics import PATH as STATIC
@@ -40,10 +40,11 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+# Over plain HTTP to another machine browsers do not heed it, and complain.
+_TRUSTED_HEADERS = {"cross-origin-opener-policy": "same-origin"}
 _NO_STORE = "no-store"
 
 
@@ -105,7 +106,7 @@ class Dashboard:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(_HEADERS)
+                headers.update(_HEADERS if is_exposed(Request(scope)) else _HEADERS | _TRUSTED_HEADERS)
                 headers.setdefault("cache-control", _NO_STORE)
             await send(message)
 
