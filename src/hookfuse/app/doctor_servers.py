@@ -145,16 +145,17 @@ def _version(name: str, found: tuple[int, ...], oldest: tuple[int, int]) -> Find
 
 
 def _migrated(package: str, applied: int) -> Finding:
-    newest = migrations(package)[-1].number
-    if applied > newest:
+    numbers = [each.number for each in migrations(package)]
+    missing = sum(number > applied for number in numbers)
+    if applied > numbers[-1]:
         return bad("migrations", "the database was made by a newer Hookfuse", "Install that version or a newer one.")
-    if applied < newest:
+    if missing:
         return poor(
             "migrations",
-            f"{newest - applied} of {newest} are still to be applied",
+            f"{missing} of {len(numbers)} are still to be applied",
             "Run `hookfuse migrate`, or just start.",
         )
-    return good("migrations", f"all {newest} are applied")
+    return good("migrations", f"all {len(numbers)} are applied")
 
 
 def _in_use(file: Path) -> bool:

@@ -54,8 +54,8 @@ class Health:
         self._asked_at = 0.0
         self._backlog: Backlog | None = None
         kind = "sqlite" if station.settings.database.startswith("sqlite:") else "postgres"
-        self._known = migrations(f"hookfuse.stores.{kind}")[-1].number
-        self._applied = self._known
+        self._known = [each.number for each in migrations(f"hookfuse.stores.{kind}")]
+        self._applied = self._known[-1]
         self._trouble = ""
         self._degraded = False
         self._undone: frozenset[Duty] = frozenset()
@@ -111,12 +111,13 @@ class Health:
         return self._station.egress.suspect
 
     def _is_ready(self, backlog: Backlog | None) -> bool:
-        return backlog is not None and self._applied >= self._known and not self.stopping
+        return backlog is not None and self._applied >= self._known[-1] and not self.stopping
 
     def _migrations(self) -> str:
-        if self._applied < self._known:
-            return f"{self._known - self._applied} of {self._known} are missing: run `hookfuse migrate`"
-        if self._applied > self._known:
+        missing = sum(number > self._applied for number in self._known)
+        if missing:
+            return f"{missing} of {len(self._known)} are missing: run `hookfuse migrate`"
+        if self._applied > self._known[-1]:
             return "those of a newer version are there: restart this process with it"
         return "ok"
 
