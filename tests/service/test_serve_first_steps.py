@@ -126,6 +126,10 @@ def test_everyday_commands(env: dict[str, str], log: Path) -> None:
         ep = str(endpoint["id"])
         assert [each["url"] for each in ask("endpoint", "list", "acme")] == [url]
         assert str(ask("endpoint", "secret", "acme", ep)[0]["key"]).startswith("whsec_")
+        assert ask("endpoint", "rotate", "acme", ep) == ask("endpoint", "secret", "acme", ep)
+        tried = hookfuse("endpoint", "test", "acme", ep, "--json", env=known)
+        assert tried.returncode == 1, "nobody is at that address"
+        assert json.loads(tried.stdout)["trouble"] == "connect"
         (sent,) = ask("message", "send", "acme", "order.paid", '{"n": 1.50}', "--id", "first")
         until(lambda: ask("delivery", "list", "acme")[0]["attempts"] == 1)
         (shown,) = ask("message", "show", "acme", "first")
@@ -134,9 +138,13 @@ def test_everyday_commands(env: dict[str, str], log: Path) -> None:
         assert ask("delivery", "retry", "acme", str(sent["id"]), ep)[0]["state"] == "pending"
         until(lambda: ask("delivery", "list", "acme")[0]["attempts"] == 2)
         assert ask("delivery", "cancel", "acme", str(sent["id"]), ep)[0]["state"] == "cancelled"
+        lost = ("endpoint", "recover", "acme", ep, "--since", "2020-01-01T00:00:00Z")
+        assert ask(*lost, "--dry-run") == [{"failed": 0, "held": 0, "total": 0}]
         assert ask("delivery", "bulk-retry", "acme", "--state", "cancelled", "--dry-run")[0]["count"] == 1
         (task,) = ask("delivery", "bulk-retry", "acme", "--state", "cancelled", "--yes")
         assert (task["status"], task["changed"]) == ("finished", 1)
+        (task,) = ask(*lost, "--yes")
+        assert (task["status"], task["seen"]) == ("finished", 1)
         assert ask("breaker", "force", "acme", ep, "open", "--for", "1h", "--reason", "maintenance")[0]["why"]
         assert [each["override"] for each in ask("breaker", "list")] == ["open"]
         assert ask("breaker", "reset", "acme", ep)[0]["override"] == "none"

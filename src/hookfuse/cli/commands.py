@@ -13,6 +13,7 @@ from rich.text import Text
 from hookfuse.breakers import Breakers
 from hookfuse.cli import running, upkeep
 from hookfuse.cli.demonstrating import demo
+from hookfuse.cli.endpoints import endpoints
 from hookfuse.cli.guarding import breaker
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.messages import deliveries, messages
@@ -20,7 +21,7 @@ from hookfuse.cli.noticing import notices
 from hookfuse.cli.orders import give_order
 from hookfuse.cli.receiving import listen
 from hookfuse.cli.records import breaker_record
-from hookfuse.cli.resources import apps, endpoints, keys, policies
+from hookfuse.cli.resources import apps, keys, policies
 from hookfuse.cli.showing import is_known, print_breaker, unknown
 from hookfuse.cli.speaking import console, errors_in_one_sentence, refuse, say, say_json
 from hookfuse.cli.times import read_duration, read_instant

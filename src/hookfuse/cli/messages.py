@@ -8,12 +8,12 @@ import time
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from hookfuse.cli.following import follow_task
 from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_rows, print_thing
-from hookfuse.cli.speaking import console, errors_in_one_sentence, inert, refuse, say, say_json
+from hookfuse.cli.speaking import errors_in_one_sentence, inert, refuse, say, say_json
 from hookfuse.core.delivery import DeliveryState
 
 messages = typer.Typer(help="Messages: send, look, follow.", no_args_is_help=True)
@@ -188,19 +188,4 @@ def bulk_retry(
         if not yes and not typer.confirm(f"Send {count:,} deliveries again?", err=True):
             raise typer.Exit(1)
         task = remote.post(path("app", app, "delivery", "retry"), body)["task"]
-        print_thing(_follow(remote, app, task, count), as_json=json)
-
-
-def _follow(remote: Remote, app: str, task: dict[str, Any], count: int) -> dict[str, Any]:
-    """Show how far a task has come until it ends."""
-    columns = (TextColumn("Sending again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=count)
-        try:
-            while task["status"] == "running":
-                time.sleep(_LOOK_EVERY / 5)
-                task = remote.get(path("app", app, "task", task["id"]))
-                progress.update(bar, completed=task["seen"])
-        except KeyboardInterrupt:
-            task = remote.post(path("app", app, "task", task["id"], "cancel"))
-    return task
+        print_thing(follow_task(remote, app, task, count), as_json=json)

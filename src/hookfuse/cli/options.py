@@ -29,6 +29,7 @@ EndpointId = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoin
 OfApp = Annotated[str, typer.Option("--app", help="The application's id or uid.", show_default=False)]
 OfEndpoint = Annotated[str, typer.Option("--endpoint", help="The endpoint's id or uid.", show_default=False)]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
+Uid = Annotated[str, typer.Option("--uid", help="A name of your own that stands for the id.", show_default=False)]
 
 
 def load_settings(config: Path | None = None, **typed: object) -> Loaded:

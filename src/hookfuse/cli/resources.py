@@ -1,4 +1,4 @@
-"""Applications, endpoints, keys and policies of a running service, over its API."""
+"""Applications, keys and policies of a running service, over its API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hookfuse import profiles
-from hookfuse.cli.options import App, EndpointId, Json, Limit, OfApp, OfEndpoint
+from hookfuse.cli.options import App, Json, Limit, OfApp, OfEndpoint, Uid
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_done, print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, refuse
@@ -17,13 +17,10 @@ from hookfuse.core.ids import IdKind, check_uid
 from hookfuse.errors import InvalidInput
 
 apps = typer.Typer(help="Applications: the tenants of the service.", no_args_is_help=True)
-endpoints = typer.Typer(help="Endpoints: where an application's messages go.", no_args_is_help=True)
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 policies = typer.Typer(help="Breaker policies: the default, an application's, an endpoint's.", no_args_is_help=True)
 
-Uid = Annotated[str, typer.Option("--uid", help="A name of your own that stands for the id.", show_default=False)]
 _APP_COLUMNS = {"ID": "id", "UID": "uid", "NAME": "name", "CREATED": "createdAt"}
-_ENDPOINT_COLUMNS = {"ID": "id", "URL": "url", "DISABLED": "disabled", "PAUSED": "paused", "TYPES": "filterTypes"}
 _KEY_COLUMNS = {
     "ID": "id",
     "ROLE": "role",
@@ -87,66 +84,6 @@ def resume_app(app: App, json: Json = False) -> None:
     """Send again."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         print_thing(remote.post(path("app", app, "resume")), as_json=json)
-
-
-@endpoints.command("create")
-def create_endpoint(
-    app: App,
-    url: Annotated[str, typer.Argument(help="Where to send.")],
-    types: Annotated[
-        list[str] | None, typer.Option("--type", help="Only messages of this type; repeat it for more.")
-    ] = None,
-    uid: Uid = "",
-    json: Json = False,
-) -> None:
-    """Make an endpoint."""
-    body: dict[str, Any] = {"url": url, "uid": uid or None, "filterTypes": types or None}
-    with errors_in_one_sentence(), Remote.of_environment() as remote:
-        print_thing(remote.post(path("app", app, "endpoint"), body), as_json=json)
-
-
-@endpoints.command("list")
-def list_endpoints(app: App, limit: Limit = None, json: Json = False) -> None:
-    """The endpoints of an application."""
-    with errors_in_one_sentence(), Remote.of_environment() as remote:
-        found = remote.pages(path("app", app, "endpoint"), limit)
-        print_rows(found, _ENDPOINT_COLUMNS, as_json=json, none="It has no endpoint yet.")
-
-
-@endpoints.command("show")
-def show_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
-    """One endpoint."""
-    with errors_in_one_sentence(), Remote.of_environment() as remote:
-        print_thing(remote.get(path("app", app, "endpoint", endpoint)), as_json=json)
-
-
-@endpoints.command("secret")
-def show_secret(app: App, endpoint: EndpointId, json: Json = False) -> None:
-    """The secret that its receiver verifies with; asking is written to the audit log."""
-    with errors_in_one_sentence(), Remote.of_environment() as remote:
-        print_thing(remote.get(path("app", app, "endpoint", endpoint, "secret")), as_json=json)
-
-
-@endpoints.command("pause")
-def pause_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
-    """Send nothing to it; messages are kept."""
-    with errors_in_one_sentence(), Remote.of_environment() as remote:
-        print_thing(remote.post(path("app", app, "endpoint", endpoint, "pause")), as_json=json)
-
-
-@endpoints.command("resume")
-def resume_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
-    """Send again."""
-    with errors_in_one_sentence(), Remote.of_environment() as remote:
-        print_thing(remote.post(path("app", app, "endpoint", endpoint, "resume")), as_json=json)
-
-
-@endpoints.command("delete")
-def delete_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
-    """Delete an endpoint; what waits for it is cancelled."""
-    with errors_in_one_sentence(), Remote.of_environment() as remote:
-        remote.delete(path("app", app, "endpoint", endpoint))
-        print_done(endpoint, "deleted", as_json=json)
 
 
 @keys.command("create")
