@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ from hookfuse.testing.redis import connect
 from tests.servers import postgres
 from tests.servers.cluster import Cluster, running_cluster
 from tests.servers.redis import running
+
+# Our servers speak no TLS. Trying it all the same, asyncpg leaves an error behind when a connect is cancelled.
+os.environ.setdefault("PGSSLMODE", "disable")
 
 
 @pytest.fixture(scope="session")
