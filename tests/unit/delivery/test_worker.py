@@ -63,6 +63,32 @@ async def test_retries_by_the_schedule_and_then_fails(post: Post) -> None:
     assert [(attempt.number, attempt.status) for attempt in attempts] == [(n, 500) for n in range(1, 7)]
 
 
+async def test_statuses_that_end_and_that_are_tried_again(post: Post) -> None:
+    """By a response policy one status stops a delivery for good, and others come back thrice, a minute apart."""
+    await post.endpoint(
+        policy=Policy(trip=Streak(100)).to_dict(),
+        retry={"delays": [1800], "jitter": 0},
+        response={"final": ["400"], "retry": ["100-599"], "retries": 3, "gap": 60},
+    )
+    stopped = await post.bench.send()
+    post.sender.answers = answer(400)
+    async with post.working() as worker:
+        await post.until(DeliveryState.FAILED, 1)
+        assert (await post.bench.delivery(stopped)).attempts == 1
+        reminded = await post.bench.send()
+        post.sender.answers = answer(503)
+        for number in range(1, 4):
+            await post.until_attempts(1 + number)
+            await post.until_quiet(worker)
+            found = await post.bench.delivery(reminded)
+            assert (found.state, found.attempts) == (DeliveryState.PENDING, number)
+            assert found.due_ms == post.bench.now_ms + 60_000
+            post.clock.advance(60)
+        await post.until(DeliveryState.FAILED, 2)
+    found = await post.bench.delivery(reminded)
+    assert (found.attempts, found.reason) == (4, "exhausted")
+
+
 async def test_an_open_breaker_spends_no_attempt(post: Post) -> None:
     """Once a breaker is open its deliveries wait untouched; a probe goes when due, and its success frees the rest."""
     await post.endpoint(retry={"delays": [1] * 20, "jitter": 0})
