@@ -11,17 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from hookfuse.core.admission import Admission
-from hookfuse.core.delivery import (
-    Attempt,
-    Chosen,
-    Claim,
-    Claims,
-    Deferral,
-    Delivery,
-    Place,
-    Rescued,
-    Settlement,
-)
+from hookfuse.core.delivery import Attempt, Chosen, Claim, Claims, Deferral, Delivery, Place, Rescued, Settlement
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
@@ -33,6 +23,7 @@ from hookfuse.core.state import Order, Snapshot, Transition
 from hookfuse.core.window import Counts
 from hookfuse.errors import BreakerOpen
 from hookfuse.ports.duties import Duties
+from hookfuse.ports.members import Members
 from hookfuse.ports.notices import Notices
 from hookfuse.ports.overview import Overview
 from hookfuse.ports.sampling import Sampling
@@ -261,7 +252,7 @@ class Desk(Protocol):
 
 
 class DeliveryStore(
-    Directory, Lanes, Desk, ServiceStore, Overview, Notices, Upkeep, Duties, Tallies, Standings, Protocol
+    Directory, Lanes, Desk, ServiceStore, Overview, Notices, Upkeep, Duties, Members, Tallies, Standings, Protocol
 ):
     """Where messages live until they are delivered, and after."""
 

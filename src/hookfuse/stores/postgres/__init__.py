@@ -38,6 +38,7 @@ from hookfuse.stores.postgres import accept, claim, desk, directory, outbox, set
 from hookfuse.stores.postgres.bell import Bell
 from hookfuse.stores.postgres.connections import Connections, Purpose
 from hookfuse.stores.postgres.leading import Leading
+from hookfuse.stores.postgres.members import Members
 from hookfuse.stores.postgres.notices import Notices
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.schema import migrate
@@ -46,7 +47,7 @@ from hookfuse.stores.postgres.serving import Serving
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(Serving, Notices, Leading):
+class PostgresStore(Serving, Notices, Leading, Members):
     """A delivery store in the schema `hookfuse` of the database at `url`. It belongs to the event loop that opens it.
 
     `pool_size` is how many connections there may be for each of accepting, delivering and looking. `pooled` says that

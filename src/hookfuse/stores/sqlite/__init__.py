@@ -17,17 +17,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from hookfuse.core.delivery import (
-    Attempt,
-    Chosen,
-    Claim,
-    Claims,
-    Deferral,
-    Delivery,
-    Place,
-    Rescued,
-    Settlement,
-)
+from hookfuse.core.delivery import Attempt, Chosen, Claim, Claims, Deferral, Delivery, Place, Rescued, Settlement
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
@@ -44,6 +34,7 @@ from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer, connected
 from hookfuse.stores.sqlite.leading import Leading
+from hookfuse.stores.sqlite.members import Members
 from hookfuse.stores.sqlite.notices import Notices
 from hookfuse.stores.sqlite.service import add_audit
 from hookfuse.stores.sqlite.serving import Serving
@@ -60,7 +51,7 @@ class _MachineClock:
         return time.time()
 
 
-class SqliteStore(Serving, Notices, Leading):
+class SqliteStore(Serving, Notices, Leading, Members):
     """A delivery store in the file `path`. It belongs to the event loop that opens it.
 
     `notices` says what people are told of, where an application did not choose otherwise.
@@ -69,6 +60,7 @@ class SqliteStore(Serving, Notices, Leading):
     def __init__(
         self, path: str | os.PathLike[str], *, clock: Clock | None = None, notices: NoticeRules | None = None
     ) -> None:
+        super().__init__()
         self._path = Path(path)
         self._rules = notices or NoticeRules()
         self._clock = clock or _MachineClock()

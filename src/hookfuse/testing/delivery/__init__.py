@@ -5,6 +5,7 @@ decides by. The tests are coroutines; anyio's pytest plugin runs them.
 """
 
 from hookfuse.testing.delivery.accepting import Accepting
+from hookfuse.testing.delivery.attending import Attending
 from hookfuse.testing.delivery.auditing import Auditing
 from hookfuse.testing.delivery.bench import Bench
 from hookfuse.testing.delivery.claiming import Claiming
@@ -40,6 +41,7 @@ class DeliveryStoreContract(
     Telling,
     Upkeeping,
     Leading,
+    Attending,
     Tallying,
     StandingFast,
 ):
