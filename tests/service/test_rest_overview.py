@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from hookfuse.core.condition import WORST_FIRST, Condition
 from hookfuse.core.endpoint import Stop
+from hookfuse.core.outcome import Outcome
+from hookfuse.core.state import Snapshot
 from hookfuse.testing.receivers import Failing, Receivers
 from tests.service.conftest import Service
 
@@ -62,6 +65,24 @@ async def test_changes_while_listing(idle: Service, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(idle.store, "sick_endpoints", then_changes)
     listed = [each["id"] for each in (await idle.ok("GET", "/endpoint"))["data"]]
     assert sorted(listed) == sorted([changing, other])
+
+
+async def test_a_row_is_of_one_instant(idle: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that asks to wait after the sick ones were listed is told as that, not as closed until then."""
+    app = await idle.app()
+    endpoint = await idle.endpoint(app)
+    breakers = idle.station.breakers
+    listed = breakers.unhealthy
+
+    async def then_asks_to_wait() -> AsyncIterator[Snapshot]:
+        async for each in listed():
+            yield each
+        await breakers.record(await breakers.admit(f"{app}/{endpoint}"), Outcome.throttled(retry_after=30))
+
+    monkeypatch.setattr(breakers, "unhealthy", then_asks_to_wait)
+    (row,) = (await idle.ok("GET", "/endpoint"))["data"]
+    assert row["heldUntil"] is not None
+    assert row["condition"] == "held"
 
 
 async def test_choosing_endpoints(idle: Service) -> None:

@@ -193,7 +193,7 @@ async def _told(call: Call, rows: Sequence[_Row]) -> list[ConditionOut]:
     seen = await asyncio.gather(*(_seen(call, row) for row in rows))
     recent = steps(ids, await call.parts.store.recent(ids, _STEPS * _SLOTS_A_STEP), int(time.time() * 1000))
     return [
-        _condition(call, row, one, held.get(row.endpoint.id, 0), recent[row.endpoint.id])
+        _condition(call, _as_of(row, one), one, held.get(row.endpoint.id, 0), recent[row.endpoint.id])
         for row, one in zip(rows, seen, strict=True)
     ]
 
@@ -219,6 +219,11 @@ async def _seen(call: Call, row: _Row) -> Snapshot:
     except StoreUnavailable:
         policy = call.parts.breakers.policy(row.endpoint.key)
         return snapshot(Breaker(row.endpoint.key, policy.bucket_ms), policy, int(time.time() * 1000))
+
+
+def _as_of(row: _Row, seen: Snapshot) -> _Row:
+    """A breaker may have changed since the sick ones were listed: what is told of it is of one instant."""
+    return row if row.seen is not None else row._replace(condition=condition_of(row.endpoint, seen))
 
 
 def _condition(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentOut) -> ConditionOut:
