@@ -6,6 +6,7 @@ from typing import Protocol
 
 from hookfuse.api.wire import Instant, Wire
 from hookfuse.core.condition import Condition
+from hookfuse.core.upkeep import Concern
 
 
 class BreakerCountsOut(Wire):
@@ -20,6 +21,8 @@ class BreakerCountsOut(Wire):
 class WorkerOut(Wire):
     """The process that answers."""
 
+    name: str
+    """As in the list of processes."""
     in_hand: int
     """Requests in flight here."""
     slots: int
@@ -32,10 +35,13 @@ class OverviewOut(Wire):
     ready: bool
     database: str
     """How it is, in words; as in `/readyz`."""
+    migrations: str
     breakers: str
     egress: str
     degraded: bool
     """Whether something of these needs someone to look at it."""
+    alerts: dict[Concern, str]
+    """What is not as it should be with the service itself, and why; as in `/readyz`."""
     endpoints: int
     states: BreakerCountsOut
     conditions: dict[Condition, int]

@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 from hookfuse.app.findings import Finding, bad, good, poor, skew
@@ -16,6 +16,7 @@ from hookfuse.app.parts import networks_of
 from hookfuse.config import Settings
 from hookfuse.config.readers import without_password
 from hookfuse.core.mail import MailServer
+from hookfuse.core.member import Member, Presence, in_order
 from hookfuse.core.sending import Trouble
 from hookfuse.errors import HookfuseError
 from hookfuse.stores.sql import migrations
@@ -24,6 +25,7 @@ from hookfuse.transport import Proxy, SmtpMailer
 _DEADLINE = 5.0
 _OLDEST_POSTGRES = 15
 _OLDEST_REDIS = (7, 0)
+_NAMED = 3
 
 
 def look_at_sqlite(settings: Settings) -> Iterator[Finding]:
@@ -56,6 +58,8 @@ def look_at_sqlite(settings: Settings) -> Iterator[Finding]:
 async def look_at_postgres(settings: Settings) -> AsyncIterator[Finding]:
     import asyncpg  # type: ignore[import-untyped]
 
+    from hookfuse.stores.postgres.members import read
+
     place = without_password(settings.database_url)
     options = {"statement_cache_size": 0} if settings.database_pooled else {}
     try:
@@ -73,6 +77,8 @@ async def look_at_postgres(settings: Settings) -> AsyncIterator[Finding]:
         applied = int(await db.fetchval("SELECT max(number) FROM hookfuse.migrations")) if known else 0
         yield good("database", f"{place} answers")
         yield _migrated("hookfuse.stores.postgres", applied)
+        if await db.fetchval("SELECT to_regclass('hookfuse.members') IS NOT NULL"):
+            yield _attending(await read(db))
     except asyncpg.PostgresError as error:
         yield bad("database", f"{place} refuses: {_said(error)}", "Give its user the schema `hookfuse`.")
     finally:
@@ -156,6 +162,19 @@ def _migrated(package: str, applied: int) -> Finding:
             "Run `hookfuse migrate`, or just start.",
         )
     return good("migrations", f"all {len(numbers)} are applied")
+
+
+def _attending(members: Sequence[Member]) -> Finding:
+    silent = [each for each in in_order(members) if each.presence is Presence.SILENT]
+    if not silent:
+        return good("processes", f"{len(members)} of the fleet running, none silent")
+    named = [f"{each.report.host} (pid {each.report.pid})" for each in silent[:_NAMED]]
+    more = [f"{len(silent) - _NAMED} more"] if len(silent) > _NAMED else []
+    return poor(
+        "processes",
+        f"{len(silent)} of {len(members)} fell silent: {', '.join(named + more)}",
+        "They were killed or are cut off: look at their logs. What they had in hand is sent again by others.",
+    )
 
 
 def _in_use(file: Path) -> bool:

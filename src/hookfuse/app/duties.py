@@ -26,6 +26,7 @@ def leader_of(
     notifier: Notifier,
     worker: WorkerSettings,
     *,
+    holder: str,
     retention_days: float,
     shared: bool,
 ) -> Leader:
@@ -41,14 +42,14 @@ def leader_of(
     return Leader(
         store,
         work,
-        holder=_name(),
+        holder=holder,
         lease=_LEASE_ALONE if alone else LEASE,
         # Breakers that are not shared are each process's own, and so are their samples.
         beside=() if Duty.SAMPLING in work else (sampler.run,),
     )
 
 
-def _name() -> str:
+def process_name() -> str:
     """Where it runs, and what tells it from one that ran there before."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hookfuse.app.metrics import Readings
 from hookfuse.app.station import Station
 from hookfuse.core.duty import Duty
+from hookfuse.core.member import Presence, Sharing
 from hookfuse.core.notice import Waiting
 from hookfuse.core.state import State
 from hookfuse.core.upkeep import Backlog, Concern
@@ -92,7 +94,15 @@ class Health:
             breakers=await self._count_breakers(),
             notices=await self._notices(),
             alerts=frozenset(self._concerns()),
+            processes=await self._count_processes(),
         )
+
+    @property
+    def sharing(self) -> Sharing:
+        """Whose breakers these are, as it was found when someone last looked."""
+        if self._degraded or self._station.breakers.degraded:
+            return Sharing.DEGRADED
+        return Sharing.SHARED if self._station.shared else Sharing.OWN
 
     def _concerns(self) -> dict[Concern, str]:
         late = self._station.sampler.overdue
@@ -171,6 +181,13 @@ class Health:
                 return await self._station.store.notices_waiting()
         except (TimeoutError, HookfuseError):
             return ()
+
+    async def _count_processes(self) -> Mapping[Presence, int]:
+        try:
+            async with asyncio.timeout(_DEADLINE):
+                return Counter(each.presence for each in await self._station.store.members())
+        except (TimeoutError, HookfuseError):
+            return {}
 
     async def _count_breakers(self) -> dict[State, int]:
         found: dict[State, int] = {}

@@ -8,7 +8,7 @@ say is the same in each of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 
 from hookfuse.app.processes import SHARED_FILES
 from hookfuse.core.delivery import Claim
+from hookfuse.core.member import Presence
 from hookfuse.core.notice import Notice, NoticeChannel, NoticeState, Waiting
 from hookfuse.core.outcome import Kind
 from hookfuse.core.response import Step
@@ -40,6 +41,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _BUCKET = "hookfuse_attempt_seconds_bucket"
 _BY_HAND = frozenset(Order)
 _BY_OPERATOR = "operator"
+_LISTED = (Presence.RUNNING, Presence.DRAINING, Presence.SILENT)
 _ENDS = (NoticeState.SENT, NoticeState.FAILED)
 
 
@@ -59,6 +61,8 @@ class Readings:
     notices: Sequence[Waiting] = ()
     """Notices that have not ended."""
     alerts: Collection[Concern] = ()
+    processes: Mapping[Presence, int] = field(default_factory=dict)
+    """Those of the fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,12 @@ class _Read(Collector):
             states.add_metric([state.value], seen.breakers.get(state, 0))
         yield states
         yield from _waiting(seen.notices)
+        processes = GaugeMetricFamily(
+            "hookfuse_processes", "Processes of the fleet, by whether they are heard of.", labels=["state"]
+        )
+        for presence in _LISTED:
+            processes.add_metric([presence.value], seen.processes.get(presence, 0))
+        yield processes
         alerts = GaugeMetricFamily("hookfuse_alert", "What someone should look at, as /readyz tells.", labels=["alert"])
         for concern in Concern:
             alerts.add_metric([concern.value], float(concern in seen.alerts))

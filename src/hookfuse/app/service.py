@@ -28,6 +28,7 @@ from hookfuse.app.alarm import Alarm
 from hookfuse.app.first_start import Started, check_master_key
 from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.health import Health
+from hookfuse.app.heartbeat import Heartbeat
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
 from hookfuse.app.pages import keep_password_key, make_dashboard
@@ -38,6 +39,7 @@ from hookfuse.app.tracing import attempt_spans
 from hookfuse.app.watch import Watcher
 from hookfuse.app.web import WebSettings, make_app
 from hookfuse.config import Settings
+from hookfuse.core import member
 from hookfuse.dashboard import Live
 from hookfuse.delivery.courier import Attempted
 from hookfuse.telemetry import Observer
@@ -56,6 +58,13 @@ class Part(StrEnum):
     SERVE = "serve"
     API = "api"
     WORKER = "worker"
+
+
+_PARTS = {
+    Part.SERVE: (member.Part.API, member.Part.WORKER),
+    Part.API: (member.Part.API,),
+    Part.WORKER: (member.Part.WORKER,),
+}
 
 
 class Service:
@@ -101,11 +110,12 @@ class Service:
                 for observer in (metrics.changed, live.ring, self._changed):
                     stack.callback(station.breakers.subscribe(observer).close)
                 health = Health(station, delivers=self._part is not Part.API)
+                heartbeat = await stack.enter_async_context(Heartbeat(station, health, _PARTS[self._part]))
                 await stack.enter_async_context(station.leader)
                 await stack.enter_async_context(Alarm(station.store, health))
                 watcher = await stack.enter_async_context(Watcher(station, health, metrics))
                 surface = await self._surface(station, Surface(health, metrics, live), watcher)
-                await self._work(station, health, surface, Started(own, admin_key))
+                await self._work(station, heartbeat, surface, Started(own, admin_key))
 
     def stop(self) -> None:
         """Come to an orderly end; asked twice, end at once."""
@@ -126,7 +136,7 @@ class Service:
             surface.dashboard = make_dashboard(settings, station, surface.api, surface.live, password_key)
         return surface
 
-    async def _work(self, station: Station, health: Health, surface: Surface, started: Started) -> None:
+    async def _work(self, station: Station, heartbeat: Heartbeat, surface: Surface, started: Started) -> None:
         server = self._server(station, surface)
         parts: list[asyncio.Task[None]] = []
         if server is not None:
@@ -139,7 +149,7 @@ class Service:
             await _first(self._stop.wait(), *parts)
         finally:
             _log.info("stopping; %d requests are in flight", station.worker.in_hand)
-            health.stopping = True
+            heartbeat.drain()
             station.worker.stop()
             surface.live.close()
             if server is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from hookfuse.app.duties import leader_of
+from hookfuse.app.duties import leader_of, process_name
 from hookfuse.app.notices import mailer_of, posts_of
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.addresses import Networks
@@ -76,6 +76,8 @@ class Station:
         on_notice: Callable[[Notice, NoticeState], None] = lambda notice, state: None,
     ) -> None:
         self.settings = settings
+        self.name = process_name()
+        """What the fleet knows this process by."""
         self.store = open_store(settings.database, pooled=settings.pooled, notices=settings.notices.rules)
         self.kept = _kept_breakers(self.store, settings.redis)
         self.sealer = AesGcmSealer(read_or_make_key(settings.key_file))
@@ -126,6 +128,7 @@ class Station:
             self.sampler,
             notifier,
             settings.worker,
+            holder=self.name,
             retention_days=settings.retention_days,
             shared=self.shared,
         )

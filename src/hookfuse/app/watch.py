@@ -86,9 +86,11 @@ class Watcher:
             version=version("hookfuse"),
             ready=said.ready,
             database=said.database,
+            migrations=said.migrations,
             breakers=said.breakers,
             egress=said.egress,
             degraded=not said.ready or read.degraded or read.suspect,
+            alerts=said.alerts,
             endpoints=census.endpoints,
             states=BreakerCountsOut(
                 closed=max(0, census.endpoints - sum(sick.values())),
@@ -109,7 +111,7 @@ class Watcher:
             p95_seconds=lately.p95,
             opened=hour.opened,
             closed=hour.closed,
-            worker=WorkerOut(in_hand=read.in_hand, slots=read.slots),
+            worker=WorkerOut(name=self._station.name, in_hand=read.in_hand, slots=read.slots),
         )
 
     async def series(self) -> SeriesOut:

@@ -7,7 +7,7 @@
     resources  app, key, policy                        endpoints  endpoint
     messages   message, delivery                       following  a task of the service, with a bar
     guarding   breaker                                 noticing   notice
-    remote     the API that these call
+    attending  workers                                 remote     the API that these call
     speaking   how it speaks: consoles, JSON, errors in one sentence
     rows       lists of plain things                   times      instants and durations, as people write them
     words      a breaker in words: its condition, why, what comes next

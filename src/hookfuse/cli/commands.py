@@ -12,6 +12,7 @@ from rich.text import Text
 
 from hookfuse.breakers import Breakers
 from hookfuse.cli import running, upkeep
+from hookfuse.cli.attending import workers
 from hookfuse.cli.demonstrating import demo
 from hookfuse.cli.endpoints import endpoints
 from hookfuse.cli.guarding import breaker
@@ -54,6 +55,7 @@ breakers = typer.Typer(
 running.register(app)
 app.command(rich_help_panel=running.PANEL)(demo)
 upkeep.register(app)
+app.command(rich_help_panel=_USE)(workers)
 app.command(rich_help_panel=_USE)(listen)
 for group, name in (
     (apps, "app"),

@@ -29,7 +29,7 @@ def test_order() -> None:
 
 
 def test_edges() -> None:
-    """A process is silent from its third missing report on, and forgotten from the hour on, whether it drained or not."""
+    """A process is silent from its third missing report on, and forgotten after the hour, drained or not."""
     draining = replace(SAID, draining=True)
     for unheard, expected in (
         (0, Presence.DRAINING),

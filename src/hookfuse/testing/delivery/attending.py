@@ -34,7 +34,7 @@ class Attending(OnBench):
         assert await _presences(bench) == {"a": Presence.DRAINING}
 
     async def test_a_killed_process_falls_silent(self, bench: Bench) -> None:
-        """After three missing reports a process is silent, to the millisecond, and since when is told; others are not."""
+        """After three missing reports a process is silent, to the millisecond, and since when is told."""
         await bench.store.report_in(_report("killed"), age_ms=0)
         heard = bench.now_ms
         await bench.store.report_in(_report("slow", every_ms=60_000), age_ms=0)
@@ -56,7 +56,7 @@ class Attending(OnBench):
         assert await _presences(bench) == {"a": Presence.SILENT}
 
     async def test_a_paused_process_is_back(self, bench: Bench) -> None:
-        """One that was only paused runs again with its next report, also after it was forgotten; its start is the same."""
+        """One that was only paused runs again with its next report, even if it was forgotten; its start is the same."""
         started = bench.now_ms
         await bench.store.report_in(_report("a"), age_ms=0)
         bench.clock.advance(_SILENT_AFTER)
