@@ -1,6 +1,8 @@
-"""Workers: who delivers, what waits for them, and who leads."""
+"""Workers: every process of the fleet, what waits for them, and who leads."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from starlette.responses import Response
 
@@ -15,5 +17,14 @@ _DUTIES = {
 
 
 async def show(visit: Visit) -> Response:
-    seen, duties = await visit.get_all(("overview",), ("duties",))
-    return visit.page("workers.html", "workers", seen=seen, duties=duties["data"], says=_DUTIES)
+    seen, duties, processes = await visit.get_all(("overview",), ("duties",), ("processes",))
+    found = processes["data"]
+    return visit.page(
+        "workers.html",
+        "workers",
+        seen=seen,
+        duties=duties["data"],
+        says=_DUTIES,
+        processes=found,
+        number=Counter(each["state"] for each in found),
+    )
