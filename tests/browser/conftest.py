@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from hookfuse.testing.receivers import Ok
+from tests.browser.scene import Scene
 from tests.browser.site import Site, Visitor, running_site, visiting
 from tests.servers import browser as chromium
 
@@ -52,3 +55,24 @@ def operator(logged_in: Visitor) -> Iterator[Visitor]:
 @pytest.fixture
 def page(operator: Visitor) -> Page:
     return operator.page
+
+
+@pytest.fixture(scope="module")
+def app(site: Site) -> str:
+    return site.app("Acme", uid="acme")
+
+
+@pytest.fixture(scope="module")
+def done() -> set[str]:
+    """The actions that a module has tried."""
+    return set()
+
+
+@pytest.fixture
+def scene(site: Site, page: Page, app: str, done: set[str], request: pytest.FixtureRequest) -> Scene:
+    """An endpoint for this test alone, and its page."""
+    name = re.sub(r"\W+", "-", request.node.name)
+    endpoint = site.receiver(app, name, Ok(body=b'{"fine": true}'), eventTypes=[f"t.{name}"])
+    found = Scene(site, page, app, endpoint, done)
+    found.open()
+    return found

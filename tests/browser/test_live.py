@@ -5,17 +5,11 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from hookfuse.testing.receivers import Failing, Ok
 from tests.browser.site import Site, Visitor, visiting
 from tests.service.programs import until
-
-
-@pytest.fixture(scope="module")
-def app(site: Site) -> str:
-    return site.app("Acme")
 
 
 def loads(page: Page) -> None:

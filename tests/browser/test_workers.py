@@ -73,10 +73,11 @@ def test_who_is_there(visitor: Visitor, page: Page, fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 900), ("dark", 390)])
-def test_long_names_and_troubles(browser: Browser, fleet: Fleet, scheme: str, width: int) -> None:
-    """A long host name breaks no page; what a process sees amiss is said, and readable, wide and narrow."""
+def test_host_names_and_troubles(browser: Browser, fleet: Fleet, scheme: str, width: int) -> None:
+    """No host name breaks the page; what a process sees amiss is said, and readable, wide and narrow."""
     sick = replace(SAID, name="sick:1:abc", host="sick", breakers=Sharing.DEGRADED, suspect=True)
-    fleet.report(SAID, sick, replace(SAID, name="ending:1:abc", host="ending", draining=True))
+    hostile = replace(SAID, name="hostile:1:abc", host="<img src=x onerror='window.broken = true'>")
+    fleet.report(SAID, sick, replace(SAID, name="ending:1:abc", host="ending", draining=True), hostile)
     with visiting(browser, fleet.site.url, color_scheme=scheme, viewport={"width": width, "height": 844}) as visitor:
         page = visitor.log_in(fleet.site.admin)
         visitor.go("/dashboard/workers")
@@ -84,6 +85,8 @@ def test_long_names_and_troubles(browser: Browser, fleet: Fleet, scheme: str, wi
         expect(row).to_contain_text("Redis away")
         expect(row).to_contain_text("egress suspect")
         expect(page.locator("tr", has_text="ending").locator(".pill")).to_have_text("Draining")
+        expect(page.locator("#fleet")).to_contain_text("<img src=x")
+        assert page.evaluate("window.broken") is None
         assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
         assert page.evaluate("document.querySelector('#fleet .scroll').scrollWidth - innerWidth") <= 0
         assert page.evaluate(PALE, READABLE) == []
