@@ -96,7 +96,8 @@ async def test_a_list_that_cannot_be_written(
     networks = Networks(allowed=("127.0.0.0/8",))
     settings = StationSettings(postgres_url, tmp_path / "master.key", networks=networks)
     async with Station(settings) as station:
-        beating = Heartbeat(station, Health(station), BOTH)
+        health = Health(station)
+        beating = Heartbeat(station, health, BOTH)
         await beating.beat()
         await station.store.add_application(Application("app_1", "Acme"))
         await station.store.add_endpoint(Endpoint("ep_1", "app_1", receivers.add("ep_1")))
@@ -107,6 +108,7 @@ async def test_a_list_that_cannot_be_written(
                 await station.acceptor.accept(NewMessage("msg_1", "app_1", "invoice.paid", b"{}"))
                 await receivers["ep_1"].arrived(1)
                 assert not failing.done(), "it arrived while a report waited"
+                assert (await health.readings()).processes is None, "that nobody can say is not that nobody is there"
                 await failing
             await _twice(beating)
         assert (await listed(station, Presence.RUNNING)).report.name == station.name

@@ -182,12 +182,12 @@ class Health:
         except (TimeoutError, HookfuseError):
             return ()
 
-    async def _count_processes(self) -> Mapping[Presence, int]:
+    async def _count_processes(self) -> Mapping[Presence, int] | None:
         try:
             async with asyncio.timeout(_DEADLINE):
                 return Counter(each.presence for each in await self._station.store.members())
         except (TimeoutError, HookfuseError):
-            return {}
+            return None
 
     async def _count_breakers(self) -> dict[State, int]:
         found: dict[State, int] = {}

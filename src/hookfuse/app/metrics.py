@@ -61,8 +61,8 @@ class Readings:
     notices: Sequence[Waiting] = ()
     """Notices that have not ended."""
     alerts: Collection[Concern] = ()
-    processes: Mapping[Presence, int] = field(default_factory=dict)
-    """Those of the fleet."""
+    processes: Mapping[Presence, int] | None = field(default_factory=dict)
+    """Those of the fleet; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +184,8 @@ class _Read(Collector):
             states.add_metric([state.value], seen.breakers.get(state, 0))
         yield states
         yield from _waiting(seen.notices)
-        processes = GaugeMetricFamily(
-            "hookfuse_processes", "Processes of the fleet, by whether they are heard of.", labels=["state"]
-        )
-        for presence in _LISTED:
-            processes.add_metric([presence.value], seen.processes.get(presence, 0))
-        yield processes
+        if seen.processes is not None:
+            yield _processes(seen.processes)
         alerts = GaugeMetricFamily("hookfuse_alert", "What someone should look at, as /readyz tells.", labels=["alert"])
         for concern in Concern:
             alerts.add_metric([concern.value], float(concern in seen.alerts))
@@ -215,6 +211,15 @@ def _waiting(notices: Sequence[Waiting]) -> Iterator[Metric]:
         oldest.add_metric([channel.value], waiting.age_ms / 1000)
     yield count
     yield oldest
+
+
+def _processes(found: Mapping[Presence, int]) -> Metric:
+    processes = GaugeMetricFamily(
+        "hookfuse_processes", "Processes of the fleet, by whether they are heard of.", labels=["state"]
+    )
+    for presence in _LISTED:
+        processes.add_metric([presence.value], found.get(presence, 0))
+    return processes
 
 
 def _gauge(name: str, says: str, value: float) -> GaugeMetricFamily:
