@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hookfuse.core.member import Part, Report, Sharing
+from hookfuse.testing.receivers import ReceiversProcess, Slow
 from tests.service.conftest import Service
 from tests.service.programs import Program, Served, environment, hookfuse, serving, until
 from tests.service.seeds import silence
@@ -55,6 +56,12 @@ def worker(env: Mapping[str, str], log: Path) -> Iterator[Program]:
         program.end()
 
 
+def admin_key(api: Served) -> str:
+    found = re.search(r"^hf\S+$", api.take_all(), re.MULTILINE)
+    assert found is not None
+    return found[0]
+
+
 def listed(env: Mapping[str, str]) -> list[dict[str, Any]]:
     shown = hookfuse("workers", "--json", env=env)
     assert shown.returncode == 0, shown.stderr
@@ -73,9 +80,7 @@ def test_a_fleet(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
         worker(env, tmp_path / "first") as first,
         worker(env, tmp_path / "second") as second,
     ):
-        key = re.search(r"^hf\S+$", api.take_all(), re.MULTILINE)
-        assert key is not None
-        typed = {**env, "HOOKFUSE_URL": api.url, "HOOKFUSE_API_KEY": key[0]}
+        typed = {**env, "HOOKFUSE_URL": api.url, "HOOKFUSE_API_KEY": admin_key(api)}
         until(lambda: len(listed(typed)) == 3, pause=0.5)
         found = {each["pid"]: each for each in listed(typed)}
         assert set(found) == {each.process.pid for each in (api, first, second)}
@@ -97,6 +102,22 @@ def test_a_fleet(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
         assert counted(api) == {"running": 1, "silent": 1}
         table = hookfuse("workers", env=typed).stdout.splitlines()
         assert re.split(r"\s{2,}", table[0])[:5] == ["HOST", "PID", "STATE", "RUNS", "IN FLIGHT"]
-        assert re.split(r"\s{2,}", table[2])[1:5] == [str(first.process.pid), "silent", "worker", "0 of 32"]
+        assert re.split(r"\s{2,}", table[-1])[1:5] == [str(first.process.pid), "silent", "worker", "0 of 32"]
         doctor = hookfuse("doctor", env=env).stdout
         assert f"1 of 2 fell silent: {socket.gethostname()} (pid {first.process.pid})" in doctor
+
+
+def test_draining(tmp_path: Path, postgres_url: str, outside: ReceiversProcess) -> None:
+    """A worker that was asked to stop says that it drains, and what it still has in flight; then it is gone."""
+    env = environment(tmp_path / "data", database_url=postgres_url)
+    with serving(env, "api", log=tmp_path / "api") as api, worker(env, tmp_path / "worker") as stopped:
+        typed = {**env, "HOOKFUSE_URL": api.url, "HOOKFUSE_API_KEY": admin_key(api)}
+        assert hookfuse("app", "create", "acme", env=typed).returncode == 0
+        assert hookfuse("endpoint", "create", "acme", outside.add("slow", Slow(6)), env=typed).returncode == 0
+        assert hookfuse("message", "send", "acme", "order.paid", "{}", env=typed).returncode == 0
+        until(lambda: api.metric("hookfuse_deliveries_in_flight") == 1)
+        stopped.process.terminate()
+        until(lambda: {each["state"] for each in listed(typed)} == {"running", "draining"}, pause=0.1)
+        assert {each["pid"]: each["inHand"] for each in listed(typed)} == {api.process.pid: 0, stopped.process.pid: 1}
+        assert stopped.process.wait(20) == 0
+        assert [each["pid"] for each in listed(typed)] == [api.process.pid]
