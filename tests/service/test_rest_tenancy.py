@@ -6,7 +6,6 @@ The routes are those of the table, so a new one is tried as soon as it is there.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +81,7 @@ async def _tenant(service: Service, name: str) -> Tenant:
     endpoint = await service.endpoint(app)
     message = await service.send(app)
     (claim,) = (await service.store.claim(1, lease_ms=60_000, failing_limit=1)).claims
-    attempt = replace(Bench(service.store, ManualClock()).attempt(claim), id=f"atmpt_{name}")
+    attempt = Bench(service.store, ManualClock()).attempt(claim)._replace(id=f"atmpt_{name}")
     await service.store.settle([Settlement(claim, DeliveryState.FAILED, "failed", attempt)])
     await service.ok("PUT", f"/app/{app}/notices", {"webhook": {"url": "https://example.com/"}})
     task = await service.store.add_task(Task(f"qtask_{name}", TaskKind.RECOVER, app))

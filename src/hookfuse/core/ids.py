@@ -36,6 +36,9 @@ class IdKind(StrEnum):
     NOTICE = "ntc"
 
 
+_PREFIXES = {kind: f"{kind.value}_" for kind in IdKind}
+
+
 def make_id(kind: IdKind, now_ms: int, entropy: bytes) -> str:
     """A new id. `entropy` is ten random bytes."""
     if len(entropy) != ENTROPY_BYTES or not 0 <= now_ms < 1 << 48:
@@ -43,7 +46,7 @@ def make_id(kind: IdKind, now_ms: int, entropy: bytes) -> str:
             f"An id takes Unix milliseconds and ten bytes, got {shown(now_ms)} and {len(entropy)} bytes."
         )
     value = now_ms << 80 | int.from_bytes(entropy)
-    return f"{kind}_{''.join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])}"
+    return _PREFIXES[kind] + "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
 
 
 def made_ms(some_id: str) -> int:

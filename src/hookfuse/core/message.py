@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 
-@dataclass(frozen=True, slots=True)
-class NewMessage:
+class NewMessage(NamedTuple):
     """A message that asks to be accepted."""
 
     id: str
@@ -37,8 +36,7 @@ class Message:
     created_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """Committed. `repeated`: under this idempotency key it had been accepted before."""
 
     id: str
@@ -47,8 +45,7 @@ class Accepted:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """Nothing was stored."""
 
     reason: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from hookfuse.core.destination import Destination
 
@@ -30,8 +30,7 @@ class Trouble(StrEnum):
         return self in (Trouble.BLOCKED, Trouble.LOCAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One POST."""
 
     destination: Destination
@@ -41,8 +40,7 @@ class Request:
     """Seconds for everything: DNS, connect, TLS, sending, and the whole response."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(NamedTuple):
     """What came of a request: a status, or a trouble."""
 
     status: int | None

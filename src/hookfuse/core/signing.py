@@ -46,7 +46,9 @@ def signatures(
     if not _ID.fullmatch(message_id):
         raise InvalidInput(f"A message's id is letters, digits, _ and -, got {shown(message_id)}.")
     head = f"{message_id}.{timestamp}.".encode()
-    return " ".join([_signature(secret, head, body, sign_ed25519) for secret in ring.active(now)])
+    first, *others = ring.active(now)
+    signed = _signature(first, head, body, sign_ed25519)
+    return " ".join([signed, *(_signature(each, head, body, sign_ed25519) for each in others)]) if others else signed
 
 
 def headers(
@@ -129,7 +131,7 @@ def _signature(secret: Secret, head: bytes, body: bytes, sign_ed25519: SignEd255
             signed = sign_ed25519(secret.key, head + body)
         case _:
             assert_never(secret.scheme)
-    return f"{secret.scheme},{binascii.b2a_base64(signed, newline=False).decode()}"
+    return secret.scheme + "," + binascii.b2a_base64(signed, newline=False).decode()
 
 
 def _by_scheme(given: str) -> dict[str, list[bytes]]:

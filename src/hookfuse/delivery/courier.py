@@ -7,8 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core import signing
@@ -39,8 +38,7 @@ _RAMP_PAUSE_MS = 50
 _log = logging.getLogger("hookfuse.delivery")
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted:
+class Attempted(NamedTuple):
     """One attempt with everything that is known of it: for logs and metrics."""
 
     claim: Claim

@@ -7,7 +7,6 @@ import resource
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import count, pairwise
 
 import pytest
@@ -64,7 +63,7 @@ async def chatting(station: Station) -> AsyncIterator[None]:
 
     async def chat() -> None:
         for number in count():
-            await station.acceptor.accept(replace(new_message(f"chat-{number}", b"chat"), event_type="chat"))
+            await station.acceptor.accept(new_message(f"chat-{number}", b"chat")._replace(event_type="chat"))
             await asyncio.sleep(1)
 
     talking = asyncio.create_task(chat())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -116,7 +115,7 @@ async def test_d14_workers_with_another_clock(far: Site, offset: str) -> None:
         for number in range(6):
             due = int((now + 0.3 * number) * 1000)
             message = new_message(f"key-{number}", f"{number}".encode())
-            await station.store.accept([replace(message, deliver_ms=due)])
+            await station.store.accept([message._replace(deliver_ms=due)])
     await far.rest()
     receipts = far.receipts()
     assert [receipt.verified for receipt in receipts] == [True] * 6

@@ -17,7 +17,7 @@ from hookfuse.stores.postgres.queries import SQL
 
 _OPEN = {DeliveryState.PENDING: (Queue.FRESH, Queue.LATE), DeliveryState.SENDING: (Queue.SENDING,)}
 _LOST = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
-_ATTEMPT = tuple(each.name for each in fields(Attempt))
+_ATTEMPT = Attempt._fields
 _DELIVERY = tuple(each.name for each in fields(Delivery))
 
 

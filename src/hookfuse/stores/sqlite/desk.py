@@ -18,7 +18,7 @@ from hookfuse.stores.sqlite.queries import SQL
 
 _MESSAGE = tuple(each.name for each in fields(Message))
 _DELIVERY = tuple(each.name for each in fields(Delivery))
-_ATTEMPT = tuple(each.name for each in fields(Attempt))
+_ATTEMPT = Attempt._fields
 
 
 def message_of(db: apsw.Connection, app_id: str, id_or_uid: str) -> Message | None:

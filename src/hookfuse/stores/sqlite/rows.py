@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import Any
 
 from hookfuse.core.access import ApiKey, Role
@@ -12,7 +11,7 @@ from hookfuse.core.delivery import Attempt, Delivery, DeliveryState
 from hookfuse.core.message import Message
 from hookfuse.core.record import AuditEntry, Task, TaskKind, TaskStatus
 
-_ATTEMPT = tuple(each.name for each in fields(Attempt))
+_ATTEMPT = Attempt._fields
 
 
 def message(row: Any) -> Message:
