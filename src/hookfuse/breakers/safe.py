@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from hookfuse.breakers.outage import Outage, OutageChoice
 from hookfuse.core.admission import Admission
-from hookfuse.core.outcome import Outcome
+from hookfuse.core.outcome import OK, Outcome
 from hookfuse.core.policy import Policy
 from hookfuse.core.state import Snapshot, Transition
 from hookfuse.errors import BreakerOpen, StoreError
@@ -41,6 +41,22 @@ class _Safe:
                 end()
 
         return unsubscribe
+
+    def _admit_at_once(self, key: str, policy: Policy) -> Admission | None:
+        """As a guard does; None: the store has to be asked."""
+        generation = self.healthy(key)
+        if generation is None:
+            return None
+        admission = Admission(key, policy, generation)
+        admission.at_once = True
+        return admission
+
+    def _count_at_once(self, admission: Admission, outcome: Outcome, latency: float | None) -> bool:
+        """Count a success that cannot cause a transition; false: it must be recorded."""
+        if not admission.at_once or outcome.kind is not OK or latency is None or admission.policy.judges_latency:
+            return False
+        self.succeeded(admission.key, admission.policy, admission.generation, self.timer() - latency)
+        return True
 
     def _admit(self, key: str, policy: Policy) -> Verb[Admission]:
         outage = self.outage
@@ -111,11 +127,14 @@ class SafeSession(_Safe):
         return _run(self._inspect(key, policy))
 
     def admit(self, key: str, policy: Policy) -> Admission:
-        return _run(self._admit(key, policy))
+        known = self._admit_at_once(key, policy)
+        return known if known is not None else _run(self._admit(key, policy))
 
     def record(
         self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
     ) -> Transition | None:
+        if self._count_at_once(admission, outcome, latency):
+            return None
         return _run(self._record(admission, outcome, latency, error))
 
     def release(self, admission: Admission) -> None:
@@ -135,11 +154,14 @@ class AsyncSafeSession(_Safe):
         return await _run_async(self._inspect(key, policy))
 
     async def admit(self, key: str, policy: Policy) -> Admission:
-        return await _run_async(self._admit(key, policy))
+        known = self._admit_at_once(key, policy)
+        return known if known is not None else await _run_async(self._admit(key, policy))
 
     async def record(
         self, admission: Admission, outcome: Outcome, latency: float | None, error: BaseException | str | None
     ) -> Transition | None:
+        if self._count_at_once(admission, outcome, latency):
+            return None
         return await _run_async(self._record(admission, outcome, latency, error))
 
     async def release(self, admission: Admission) -> None:

@@ -27,12 +27,13 @@ class Admission:
     """
 
     # An ordinary pass is these defaults; only what differs is set on the instance, which keeps it cheap.
-    # `why` is what opened the breaker, in words.
+    # `why` is what opened the breaker, in words; `at_once` says that nobody was asked, the key being plainly closed.
     allowed: bool = True
     probe: bool = False
     reason: Denial | None = None
     state: State = State.CLOSED
     degraded: bool = False
+    at_once: bool = False
     share: float = 1.0
     would_deny: bool = False
     token: str | None = None
