@@ -24,6 +24,7 @@ from hookfuse.core.delivery import (
     Claims,
     Deferral,
     Delivery,
+    DeliveryState,
     Place,
     Rescued,
     Settlement,
@@ -142,24 +143,28 @@ class PostgresStore(Serving, Notices, Leading, Members):
         return await self._connections.change(Purpose.DESK, lambda db: directory.delete_endpoint(db, id_))
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
-        answers = await self._connections.together(Purpose.ACCEPT, lambda db: accept.accept(db, messages))
+        if accept.is_plain(messages):
+            answers = await self._connections.alone(Purpose.ACCEPT, lambda db: accept.accept_plain(db, messages))
+        else:
+            answers = await self._connections.together(Purpose.ACCEPT, lambda db: accept.accept(db, messages))
         self._bell.ring()
         return answers
 
     async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
-        return await self._connections.together(
-            Purpose.DELIVER, lambda db: claim.claim(db, limit, lease_ms, failing_limit), durable=False
+        return await self._connections.alone(
+            Purpose.DELIVER, lambda db: claim.claim(db, limit, lease_ms, failing_limit)
         )
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
-        stale = await self._connections.together(
-            Purpose.DELIVER, lambda db: outbox.settle(db, settlements, self._rules)
-        )
+        # People hear of what failed for good, in the same transaction.
+        told = any(each.state is DeliveryState.FAILED for each in settlements)
+        run = self._connections.together if told else self._connections.alone
+        stale = await run(Purpose.DELIVER, lambda db: outbox.settle(db, settlements, self._rules))
         self._bell.ring_here()
         return stale
 
     async def defer(self, deferrals: Sequence[Deferral]) -> None:
-        await self._connections.together(Purpose.DELIVER, lambda db: settle.defer(db, deferrals))
+        await self._connections.alone(Purpose.DELIVER, lambda db: settle.defer(db, deferrals))
         self._bell.ring_here()
 
     async def unblock(self, endpoint_ids: Sequence[str]) -> None:

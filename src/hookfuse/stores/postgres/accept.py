@@ -20,6 +20,26 @@ Asked = tuple[int, NewMessage]
 FanOut = Mapping[int, Sequence[str]]
 
 
+def is_plain(messages: Iterable[NewMessage]) -> bool:
+    """Whether nothing of these can be taken by somebody else."""
+    return all(message.uid is None and message.idempotency_key is None for message in messages)
+
+
+async def accept_plain(db: Connection, messages: Sequence[NewMessage]) -> list[Answer]:
+    """What `accept` answers to plain messages, without a transaction around it: one statement stores them all."""
+    routes = await db.fetch(SQL["accept_routes"], *_kinds(messages))
+    known = {row["app_id"] for row in routes}
+    asked = [(n, message) for n, message in enumerate(messages) if message.app_id in known]
+    answers: list[Answer] = [Refused("unknown_application")] * len(messages)
+    if asked:
+        now = int(routes[0]["now"])
+        fan_out = _fan_out(routes, asked)
+        for n, message in asked:
+            answers[n] = Accepted(message.id, now, len(fan_out[n]))
+        await db.execute(SQL["accept_plain"], *_arrays(asked), now, *_deliveries(asked, fan_out, now))
+    return answers
+
+
 async def accept(db: Connection, messages: Sequence[NewMessage]) -> list[Answer]:
     """Answers in the order of the messages, as if they had come one after the other."""
     batch = _Batch(db)
@@ -79,19 +99,10 @@ class _Batch:
     async def _store(self, asked: Sequence[Asked], fan_out: FanOut, now: int) -> None:
         rows = await self._db.fetch(SQL["accept_messages"], *_arrays(asked), now)
         stored = {row["id"] for row in rows}
-        made = []
-        rung: dict[str, int] = {}
-        for n, message in asked:
-            if message.id not in stored:
-                continue
+        kept = [(n, message) for n, message in asked if message.id in stored]
+        for n, message in kept:
             self.answers[n] = Accepted(message.id, now, len(fan_out[n]))
-            due = max(message.deliver_ms or now, now)
-            for endpoint_id in fan_out[n]:
-                made.append((message.id, endpoint_id, message.app_id, due))
-                rung[endpoint_id] = min(due, rung.get(endpoint_id, due))
-        if made:
-            await self._db.execute(SQL["accept_deliveries"], *map(list, zip(*made, strict=True)), now)
-            await self._db.execute(SQL["accept_bells"], list(rung), list(rung.values()))
+        await self._db.execute(SQL["accept_deliveries"], now, *_deliveries(kept, fan_out, now))
 
     async def _not_stored(self, left: Sequence[Asked], keyed: set[int]) -> None:
         # A new statement sees what those have committed whom the first one waited for.
@@ -174,6 +185,22 @@ def _arrays(asked: Sequence[Asked]) -> tuple[list[Any], ...]:
         [each.deliver_ms for each in messages],
         [each.payload for each in messages],
     )
+
+
+def _deliveries(stored: Sequence[Asked], fan_out: FanOut, now: int) -> tuple[list[Any], ...]:
+    """The columns of the deliveries of messages, and those of the bells to ring."""
+    made: tuple[list[Any], ...] = ([], [], [], [])
+    rung: dict[str, int] = {}
+    ids, endpoint_ids, app_ids, dues = made
+    for n, message in stored:
+        due = max(message.deliver_ms or now, now)
+        for endpoint_id in fan_out[n]:
+            ids.append(message.id)
+            endpoint_ids.append(endpoint_id)
+            app_ids.append(message.app_id)
+            dues.append(due)
+            rung[endpoint_id] = min(due, rung.get(endpoint_id, due))
+    return *made, list(rung), list(rung.values())
 
 
 def _array_text(texts: Iterable[str]) -> str:

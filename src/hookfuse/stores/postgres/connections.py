@@ -103,9 +103,9 @@ class Connections:
         """Run a job of one statement, which is a transaction of its own."""
         return await self._run(purpose, self._transaction(purpose, job) if self._pooled else job)
 
-    async def together(self, purpose: Purpose, job: Job[T], *, durable: bool = True) -> T:
-        """Run a job of several statements in one transaction; without `durable` its commit does not wait for a disk."""
-        return await self._run(purpose, self._transaction(purpose, job, durable=durable))
+    async def together(self, purpose: Purpose, job: Job[T]) -> T:
+        """Run a job of several statements in one transaction."""
+        return await self._run(purpose, self._transaction(purpose, job))
 
     async def change(self, purpose: Purpose, job: Job[T], *, alone: bool = False) -> T:
         """Run a job that people asked for, together with the entry of the audit log that waits for it.
@@ -166,10 +166,8 @@ class Connections:
         except TimeoutError as error:
             raise StoreUnavailable("Every connection for accepting is busy; nothing was stored.") from error
 
-    def _transaction(self, purpose: Purpose, job: Job[T], *, durable: bool = True) -> Job[T]:
+    def _transaction(self, purpose: Purpose, job: Job[T]) -> Job[T]:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
-        if not durable:
-            begin += "; SET LOCAL synchronous_commit = off"
         if self._pooled:
             begin += "".join(f"; SET LOCAL {name} = '{value}'" for name, value in self._limits(purpose).items())
 

@@ -68,12 +68,27 @@ ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
 RETURNING id;
 
 -- name: accept_deliveries
-INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $5
-FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms);
+WITH made AS (
+    INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
+    SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $1
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms)
+)
+INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT * FROM unnest($6::text[], $7::bigint[]);
 
--- name: accept_bells
-INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT * FROM unnest($1::text[], $2::bigint[]);
+-- name: accept_plain
+-- Messages that can be in nobody's way, with their deliveries and the bells of their lanes: a transaction of its own.
+WITH stored AS (
+    INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
+    SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, $8, a.payload
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[])
+         AS a (id, app_id, uid, event_type, channels, deliver_ms, payload)
+),
+made AS (
+    INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
+    SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $8
+    FROM unnest($9::text[], $10::text[], $11::text[], $12::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms)
+)
+INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT * FROM unnest($13::text[], $14::bigint[]);
 
 -- name: accept_known_keys
 SELECT k.app_id, k.key, k.fingerprint, k.message_id, k.deliveries, k.created_ms
@@ -85,226 +100,16 @@ DELETE FROM hookfuse.idempotency_keys AS k
 USING unnest($1::text[], $2::text[]) AS a (app_id, key)
 WHERE k.app_id = a.app_id AND k.key = a.key;
 
--- name: ring_bells
--- What a lane's fresh_ms is, is only known once the lane is locked: `locked` reads the newest version, the snapshot of
--- this statement may be older. A deleted lane is told apart: what came too late for it has to be cancelled.
-WITH taken AS (
-    DELETE FROM hookfuse.bells
-    WHERE ctid = ANY (ARRAY(SELECT ctid FROM hookfuse.bells LIMIT $1 FOR UPDATE SKIP LOCKED))
-    RETURNING endpoint_id, due_ms
-),
-rung AS (SELECT endpoint_id, min(due_ms) AS due_ms FROM taken GROUP BY endpoint_id),
-locked AS MATERIALIZED (
-    SELECT l.endpoint_id, l.stop, l.fresh_ms, r.due_ms
-    FROM rung AS r JOIN hookfuse.lanes AS l ON l.endpoint_id = r.endpoint_id
-    ORDER BY l.endpoint_id
-    FOR UPDATE OF l
-),
-woken AS (
-    UPDATE hookfuse.lanes AS l SET fresh_ms = k.due_ms
-    FROM locked AS k
-    WHERE l.endpoint_id = k.endpoint_id AND (k.fresh_ms IS NULL OR k.fresh_ms > k.due_ms)
-)
-SELECT (SELECT count(*) FROM taken) AS bells, hookfuse.now_ms() AS now,
-       ARRAY(SELECT endpoint_id FROM locked WHERE stop & 8 <> 0) AS deleted;
+-- name: claim
+SELECT * FROM hookfuse.claim($1, $2, $3, $4, $5, $6);
 
--- name: claim_fresh_lanes
--- Of the lanes that have waited longest a window, ordered so that applications take turns. Those that are not free are
--- skipped.
-WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
-waiting AS MATERIALIZED (
-    (
-        SELECT endpoint_id, app_id, failing, fresh_at AS at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL
-          AND failing = false AND fresh_at <= (SELECT now FROM moment)
-        ORDER BY fresh_at LIMIT $3
-    )
-    UNION ALL
-    (
-        SELECT endpoint_id, app_id, failing, fresh_at AS at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL
-          AND failing = true AND fresh_at <= (SELECT now FROM moment)
-        ORDER BY fresh_at LIMIT $2
-    )
-),
-locked AS MATERIALIZED (
-    SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing
-    FROM (
-        SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn
-        FROM waiting ORDER BY failing, turn, at
-    ) AS w
-    JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
-    ORDER BY w.failing, w.turn, w.at LIMIT $1
-    FOR UPDATE OF l SKIP LOCKED
-)
-SELECT l.*, e.version, (SELECT now FROM moment) AS now
-FROM locked AS l JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id;
-
--- name: claim_late_lanes
-WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
-waiting AS MATERIALIZED (
-    (
-        SELECT endpoint_id, app_id, failing, late_at AS at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL
-          AND failing = false AND late_at <= (SELECT now FROM moment)
-        ORDER BY late_at LIMIT $3
-    )
-    UNION ALL
-    (
-        SELECT endpoint_id, app_id, failing, late_at AS at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL
-          AND failing = true AND late_at <= (SELECT now FROM moment)
-        ORDER BY late_at LIMIT $2
-    )
-),
-locked AS MATERIALIZED (
-    SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, l.failing
-    FROM (
-        SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn
-        FROM waiting ORDER BY failing, turn, at
-    ) AS w
-    JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
-    ORDER BY w.failing, w.turn, w.at LIMIT $1
-    FOR UPDATE OF l SKIP LOCKED
-)
-SELECT l.*, e.version, (SELECT now FROM moment) AS now
-FROM locked AS l JOIN hookfuse.endpoints AS e ON e.id = l.endpoint_id;
-
--- name: claim_deliveries
--- Runs after its lanes were locked, in a snapshot of its own: it sees all that those before it did to these lanes.
--- Of each lane one head more is read than there is room for; it tells when the lane is to be looked at next.
-WITH picked AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::integer[], $3::boolean[], $4::integer[], $5::bigint[])
-    WITH ORDINALITY AS p (endpoint_id, room, failing, rate_limit, rate_us, turn)
-),
-heads AS MATERIALIZED (
-    SELECT p.*, h.ctid, h.due_ms, h.nth, coalesce(h.nth <= p.room AND h.due_ms <= $9, false) AS due
-    FROM picked AS p
-    LEFT JOIN LATERAL (
-        SELECT first.ctid, first.due_ms, row_number() OVER (ORDER BY first.place, first.message_id) AS nth
-        FROM (
-            SELECT d.ctid, d.message_id, d.due_ms, d.place FROM hookfuse.deliveries AS d
-            WHERE d.endpoint_id = p.endpoint_id AND d.queue = $6
-            ORDER BY d.place, d.message_id LIMIT p.room + 1
-        ) AS first
-    ) AS h ON true
-),
-counted AS (
-    SELECT *, count(*) FILTER (WHERE due) OVER so_far AS number,
-           count(*) FILTER (WHERE due AND failing) OVER so_far AS failing_number
-    FROM heads
-    WINDOW so_far AS (ORDER BY turn, nth)
-),
-cut AS MATERIALIZED (
-    SELECT *, due AND number <= $7 AND (NOT failing OR failing_number <= $8) AS taken FROM counted
-),
-claimed AS (
-    -- By its place in the table: whoever writes a delivery holds its lane, so it is still there. No index is of use to
-    -- IS NOT DISTINCT, so the planner cannot think of another way.
-    UPDATE hookfuse.deliveries AS d
-    SET state = 'sending', queue = 2, place = $9 + $10, due_ms = NULL, token = $11
-    FROM cut AS c
-    WHERE c.taken AND d.ctid = c.ctid AND d.queue IS NOT DISTINCT FROM $6
-    RETURNING d.message_id, d.endpoint_id, d.attempts, d.spent, d.deaths, d.created_ms, d.asked, c.turn, c.nth
-),
-served AS (
-    SELECT endpoint_id, rate_limit, rate_us, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
-           (array_agg(due_ms ORDER BY nth) FILTER (WHERE NOT taken))[1] AS rest_ms
-    FROM cut GROUP BY turn, endpoint_id, rate_limit, rate_us
-),
-rated AS (
-    SELECT endpoint_id, taken, rest_ms,
-           CASE WHEN taken > 0 AND rate_limit IS NOT NULL
-                THEN greatest(rate_us, $9 * 1000 - 100000) + taken * 1000000 / rate_limit
-                ELSE rate_us END AS rate_us
-    FROM served
-    -- A lane that was due and got nothing, because there were no slots left, keeps its turn.
-    WHERE taken > 0 OR NOT due
-),
-moved AS (
-    UPDATE hookfuse.lanes AS l
-    SET in_flight = l.in_flight + r.taken, rate_us = r.rate_us,
-        fresh_ms = CASE WHEN $6 = 0 THEN r.wake_ms ELSE l.fresh_ms END,
-        late_ms = CASE WHEN $6 = 1 THEN r.wake_ms ELSE l.late_ms END
-    FROM (
-        SELECT *, CASE WHEN rest_ms IS NOT NULL THEN greatest(rest_ms, $9, (rate_us + 999) / 1000) END AS wake_ms
-        FROM rated
-    ) AS r
-    WHERE l.endpoint_id = r.endpoint_id
-)
-SELECT c.message_id, c.endpoint_id, c.attempts, c.spent, c.deaths, c.created_ms, c.asked, m.event_type, m.payload
-FROM claimed AS c JOIN hookfuse.messages AS m ON m.id = c.message_id
-ORDER BY c.turn, c.nth;
-
--- name: next_wake
-SELECT hookfuse.now_ms() AS now, least(
-    (
-        SELECT fresh_at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL AND failing = false ORDER BY fresh_at LIMIT 1
-    ),
-    (
-        SELECT late_at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL AND failing = false ORDER BY late_at LIMIT 1
-    ),
-    (
-        SELECT fresh_at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL AND failing = true AND $1::boolean
-        ORDER BY fresh_at LIMIT 1
-    ),
-    (
-        SELECT late_at FROM hookfuse.lanes
-        WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL AND failing = true AND $1::boolean
-        ORDER BY late_at LIMIT 1
-    )
-) AS wake;
-
--- name: settle_lock
--- In order, so that two of them cannot wait for one another.
-SELECT endpoint_id, stop, fifo, (SELECT hookfuse.now_ms()) AS now FROM hookfuse.lanes
-WHERE endpoint_id = ANY ($1::text[]) ORDER BY endpoint_id FOR UPDATE;
-
--- name: settle_deliveries
--- Ends, returns or gives back claims. One whose token is no longer that of the delivery changes nothing. What comes back
--- untouched keeps its turn, and what has to wait goes to the retries, which have a share of their own: behind all first
--- tries that wait, it would be late twice.
-UPDATE hookfuse.deliveries AS d
-SET state = x.state, reason = x.reason, token = NULL, due_ms = x.due_ms,
-    attempts = d.attempts + x.made, spent = d.spent + x.spent, deaths = d.deaths + x.died,
-    asked = d.asked AND x.made = 0,
-    queue = CASE
-        WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR (d.attempts + x.made = 0 AND x.due_ms <= $11) THEN 0 ELSE 1
-    END,
-    place = CASE
-        WHEN x.due_ms IS NULL THEN NULL WHEN x.fifo OR (x.made = 0 AND x.due_ms <= $11) THEN d.first_ms ELSE x.due_ms
-    END,
-    ended_ms = CASE WHEN x.due_ms IS NULL THEN $11::bigint END
-FROM unnest(
-    $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],
-    $9::boolean[], $10::bigint[]
-) WITH ORDINALITY AS x (message_id, endpoint_id, token, state, reason, made, spent, died, fifo, due_ms, n)
-WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token
-RETURNING x.n::integer, d.queue;
-
--- name: settle_attempts
-INSERT INTO hookfuse.attempts (
-    message_id, id, endpoint_id, app_id, number, at_ms, status, trouble, latency_ms, manual, detail, response
-)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::bigint[], $7::integer[], $8::text[],
-    $9::bigint[], $10::boolean[], $11::text[], $12::bytea[]
+-- name: settle
+-- Numbers come as the text of an array: the driver looks at each of them more than once, but at a text only once.
+SELECT hookfuse.settle(
+    $1::text[], $2::text[], $3::text::bigint[], $4::text[], $5::text[], $6::text::bigint[], $7::text::bigint[],
+    $8::text::integer[], $9::text[], $10::text::bigint[], $11::text::integer[], $12::text[], $13::text::bigint[],
+    $14::text[], $15::bytea[]
 );
-
--- name: settle_lanes
-UPDATE hookfuse.lanes AS l
-SET in_flight = greatest(l.in_flight - t.done, 0),
-    failing = CASE WHEN t.bad > 0 THEN true WHEN t.good > 0 THEN false ELSE l.failing END,
-    width = CASE WHEN t.bad > 0 THEN greatest(l.width / 2, 1) ELSE least(l.width + t.good, l.cap) END,
-    fresh_ms = least(l.fresh_ms, t.fresh_ms), late_ms = least(l.late_ms, t.late_ms),
-    blocked_ms = coalesce(t.blocked_ms, l.blocked_ms)
-FROM unnest(
-    $1::text[], $2::integer[], $3::integer[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[]
-) AS t (endpoint_id, done, good, bad, fresh_ms, late_ms, blocked_ms)
-WHERE l.endpoint_id = t.endpoint_id;
 
 -- name: unblock_lanes
 WITH locked AS MATERIALIZED (

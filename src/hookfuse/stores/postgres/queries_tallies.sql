@@ -1,11 +1,3 @@
--- name: add_tallies
--- The lanes of these endpoints are locked, so nobody else adds to the same rows meanwhile.
-INSERT INTO hookfuse.tallies AS t (slot_ms, endpoint_id, ok, failed, slow, latency_ms)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[])
-ON CONFLICT (slot_ms, endpoint_id) DO UPDATE SET
-    ok = t.ok + excluded.ok, failed = t.failed + excluded.failed, slow = t.slow + excluded.slow,
-    latency_ms = t.latency_ms + excluded.latency_ms;
-
 -- name: seen
 -- $1 how far back, $2 and $3 endpoints and how far back to look at them instead, $4 the furthest of all.
 WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),

@@ -1,19 +1,12 @@
-"""What becomes of claims: ended, returned, given back, or lost with their worker.
-
-A few statements for a whole batch, none with a join of two lists: Postgres has no idea how long a list is, and would
-go through one for every entry of the other.
-"""
+"""What becomes of claims: ended, returned, given back, or lost with their worker; a whole batch in one round trip."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Place, Queue, Rescued, Settlement
+from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Place, Rescued, Settlement
 from hookfuse.core.duty import Tenure
-from hookfuse.core.endpoint import Stop
-from hookfuse.stores.postgres import tallies
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.queries import SQL
@@ -87,91 +80,43 @@ async def settle_all(db: Connection, ends: Sequence[End]) -> set[int]:
     """Returns the places of those that were settled; of the others the lease was lost."""
     if not ends:
         return set()
-    lanes = await db.fetch(SQL["settle_lock"], list({each.claim.endpoint_id for each in ends}))
-    if not lanes:
-        return set()
-    now = int(lanes[0]["now"])
-    rows = await db.fetch(SQL["settle_deliveries"], *_deliveries(ends, lanes, now), now)
-    queues = {row[0] - 1: row[1] for row in rows}
-    attempts = [attempt for n in queues if (attempt := ends[n].attempt) is not None]
-    if attempts:
-        await db.execute(SQL["settle_attempts"], *_attempts(attempts))
-        await tallies.add(db, (ends[n] for n in queues), now)
-    if queues:
-        await db.execute(SQL["settle_lanes"], *_lanes([(ends[n], queue) for n, queue in queues.items()], now))
-    return set(queues)
+    places = await db.fetchval(SQL["settle"], *_columns(ends))
+    return {place - 1 for place in places}
 
 
-def _deliveries(ends: Sequence[End], lanes: Sequence[Any], now: int) -> tuple[list[Any], ...]:
-    """What changes in the deliveries; what would go back to a deleted endpoint ends instead."""
-    deleted = {lane["endpoint_id"] for lane in lanes if lane["stop"] & Stop.DELETED}
-    fifo = {lane["endpoint_id"] for lane in lanes if lane["fifo"]}
-    decided = [
-        (DeliveryState.CANCELLED, "endpoint_deleted", None)
-        if each.state is DeliveryState.PENDING and each.claim.endpoint_id in deleted
-        else (each.state, each.reason, now + each.delay_ms if each.state is DeliveryState.PENDING else None)
-        for each in ends
-    ]
+def _columns(ends: Sequence[End]) -> tuple[Any, ...]:
+    attempts = [each.attempt for each in ends]
     return (
         [each.claim.message_id for each in ends],
         [each.claim.endpoint_id for each in ends],
-        [each.claim.token for each in ends],
-        [state.value for state, _, _ in decided],
-        [storable(reason) for _, reason, _ in decided],
-        [int(each.attempt is not None) for each in ends],
-        [int(each.spent) for each in ends],
-        [int(each.died) for each in ends],
-        [each.claim.endpoint_id in fifo for each in ends],
-        [due_ms for _, _, due_ms in decided],
+        _numbers(each.claim.token for each in ends),
+        [each.state.value for each in ends],
+        [storable(each.reason) for each in ends],
+        _numbers(each.delay_ms for each in ends),
+        _numbers(each.wait_ms for each in ends),
+        _numbers(map(_marks, ends)),
+        [each and each.id for each in attempts],
+        _numbers(each and each.at_ms for each in attempts),
+        _numbers(each and each.status for each in attempts),
+        [each and storable(each.trouble) for each in attempts],
+        _numbers(each and each.latency_ms for each in attempts),
+        [each and storable(each.detail) for each in attempts],
+        [each and each.response for each in attempts],
     )
 
 
-def _attempts(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:
+def _marks(end: End) -> int:
+    """Yes and no in the bits of a number."""
     return (
-        [each.message_id for each in attempts],
-        [each.id for each in attempts],
-        [each.endpoint_id for each in attempts],
-        [each.app_id for each in attempts],
-        [each.number for each in attempts],
-        [each.at_ms for each in attempts],
-        [each.status for each in attempts],
-        [storable(each.trouble) for each in attempts],
-        [each.latency_ms for each in attempts],
-        [each.manual for each in attempts],
-        [storable(each.detail) for each in attempts],
-        [each.response for each in attempts],
+        end.spent * 1
+        + end.died * 2
+        + (end.healthy is True) * 4
+        + (end.healthy is False) * 8
+        + end.slow * 16
+        + (end.attempt is not None and end.attempt.manual) * 32
     )
 
 
-class _Lane:
-    """What a batch does to one lane."""
-
-    def __init__(self) -> None:
-        self.done = self.good = self.bad = 0
-        self.due: dict[Queue, int] = {}
-        self.blocked_ms: int | None = None
-
-    def add(self, end: End, queue: int | None, now: int) -> None:
-        self.done += 1
-        self.good += end.healthy is True
-        self.bad += end.healthy is False
-        if queue is not None:
-            due_ms = now + end.delay_ms
-            self.due[Queue(queue)] = min(due_ms, self.due.get(Queue(queue), due_ms))
-        if end.wait_ms:
-            self.blocked_ms = max(now + end.wait_ms, self.blocked_ms or 0)
-
-
-def _lanes(settled: Sequence[tuple[End, int | None]], now: int) -> tuple[list[Any], ...]:
-    lanes: dict[str, _Lane] = defaultdict(_Lane)
-    for end, queue in settled:
-        lanes[end.claim.endpoint_id].add(end, queue, now)
-    return (
-        list(lanes),
-        [lane.done for lane in lanes.values()],
-        [lane.good for lane in lanes.values()],
-        [lane.bad for lane in lanes.values()],
-        [lane.due.get(Queue.FRESH) for lane in lanes.values()],
-        [lane.due.get(Queue.LATE) for lane in lanes.values()],
-        [lane.blocked_ms for lane in lanes.values()],
-    )
+def _numbers(numbers: Iterable[int | None]) -> str:
+    """An array as Postgres writes it: the driver would look at each number several times."""
+    return "{" + ",".join(["NULL" if each is None else str(each) for each in numbers]) + "}"

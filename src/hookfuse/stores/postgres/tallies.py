@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookfuse.core.duty import Tenure
-from hookfuse.core.tally import Guarded, Seen, Settled, tallies
+from hookfuse.core.tally import Guarded, Seen
 from hookfuse.core.window import Counts
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.queries import SQL
-
-
-async def add(db: Connection, settled: Iterable[Settled], now: int) -> None:
-    rows = tallies(settled, now)
-    if rows:
-        await db.execute(SQL["add_tallies"], *(list(column) for column in zip(*rows, strict=True)))
 
 
 async def seen(db: Connection, back_ms: int, others: Mapping[str, int]) -> list[Seen]:
