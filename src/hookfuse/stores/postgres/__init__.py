@@ -143,10 +143,8 @@ class PostgresStore(Serving, Notices, Leading, Members):
         return await self._connections.change(Purpose.DESK, lambda db: directory.delete_endpoint(db, id_))
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
-        if accept.is_plain(messages):
-            answers = await self._connections.alone(Purpose.ACCEPT, lambda db: accept.accept_plain(db, messages))
-        else:
-            answers = await self._connections.together(Purpose.ACCEPT, lambda db: accept.accept(db, messages))
+        run = self._connections.alone if accept.is_plain(messages) else self._connections.together
+        answers = await run(Purpose.ACCEPT, lambda db: accept.accept(db, messages))
         self._bell.ring()
         return answers
 

@@ -1,4 +1,4 @@
-"""Accepting a batch of messages: a few statements, and a look at the keys of those that were not stored."""
+"""Accepting a batch of messages: who wants them, one statement that stores them, a look at those that it did not."""
 
 from __future__ import annotations
 
@@ -21,23 +21,8 @@ FanOut = Mapping[int, Sequence[str]]
 
 
 def is_plain(messages: Iterable[NewMessage]) -> bool:
-    """Whether nothing of these can be taken by somebody else."""
+    """Whether nothing of these can be taken already: one statement stores them all, and is a transaction by itself."""
     return all(message.uid is None and message.idempotency_key is None for message in messages)
-
-
-async def accept_plain(db: Connection, messages: Sequence[NewMessage]) -> list[Answer]:
-    """What `accept` answers to plain messages, without a transaction around it: one statement stores them all."""
-    routes = await db.fetch(SQL["accept_routes"], *_kinds(messages))
-    known = {row["app_id"] for row in routes}
-    asked = [(n, message) for n, message in enumerate(messages) if message.app_id in known]
-    answers: list[Answer] = [Refused("unknown_application")] * len(messages)
-    if asked:
-        now = int(routes[0]["now"])
-        fan_out = _fan_out(routes, asked)
-        for n, message in asked:
-            answers[n] = Accepted(message.id, now, len(fan_out[n]))
-        await db.execute(SQL["accept_plain"], *_arrays(asked), now, *_deliveries(asked, fan_out, now))
-    return answers
 
 
 async def accept(db: Connection, messages: Sequence[NewMessage]) -> list[Answer]:
@@ -72,37 +57,22 @@ class _Batch:
             return
         now = int(routes[0]["now"])
         fan_out = _fan_out(routes, first)
-        keyed = await self._take_keys(first, fan_out, now)
-        await self._store([each for each in first if each[0] in keyed or _key(each[1]) is None], fan_out, now)
+        keyed = await self._store(first, fan_out, now)
         left = [each for each in waiting if each[0] not in self.answers]
         if left:
             await self._not_stored(left, keyed)
 
-    async def _take_keys(self, first: Sequence[Asked], fan_out: FanOut, now: int) -> set[int]:
-        """Whose keys were free."""
-        asked = [(n, message) for n, message in first if message.idempotency_key is not None]
-        if not asked:
-            return set()
-        rows = await self._db.fetch(
-            SQL["accept_keys"],
-            [message.app_id for _, message in asked],
-            [message.idempotency_key for _, message in asked],
-            [message.fingerprint for _, message in asked],
-            [message.id for _, message in asked],
-            [len(fan_out[n]) for n, _ in asked],
-            now,
-            DAY_MS,
-        )
-        free = {row["message_id"] for row in rows}
+    async def _store(self, asked: Sequence[Asked], fan_out: FanOut, now: int) -> set[int]:
+        """Returns whose keys were free; even so a message is not stored if its uid is taken."""
+        columns = (*_messages(asked), now, *_keys(asked, fan_out), DAY_MS, *_deliveries(asked, fan_out, now))
+        free: set[str] = set()
+        stored: set[str] = set()
+        for id_, is_stored in await self._db.fetch(SQL["accept_messages"], *columns):
+            (stored if is_stored else free).add(id_)
+        for n, message in asked:
+            if message.id in stored:
+                self.answers[n] = Accepted(message.id, now, len(fan_out[n]))
         return {n for n, message in asked if message.id in free}
-
-    async def _store(self, asked: Sequence[Asked], fan_out: FanOut, now: int) -> None:
-        rows = await self._db.fetch(SQL["accept_messages"], *_arrays(asked), now)
-        stored = {row["id"] for row in rows}
-        kept = [(n, message) for n, message in asked if message.id in stored]
-        for n, message in kept:
-            self.answers[n] = Accepted(message.id, now, len(fan_out[n]))
-        await self._db.execute(SQL["accept_deliveries"], now, *_deliveries(kept, fan_out, now))
 
     async def _not_stored(self, left: Sequence[Asked], keyed: set[int]) -> None:
         # A new statement sees what those have committed whom the first one waited for.
@@ -174,7 +144,7 @@ def _columns(keys: Iterable[Key]) -> tuple[list[str], list[str]]:
     return [app_id for app_id, _ in pairs], [key for _, key in pairs]
 
 
-def _arrays(asked: Sequence[Asked]) -> tuple[list[Any], ...]:
+def _messages(asked: Sequence[Asked]) -> tuple[list[Any], ...]:
     messages = [message for _, message in asked]
     return (
         [each.id for each in messages],
@@ -187,20 +157,21 @@ def _arrays(asked: Sequence[Asked]) -> tuple[list[Any], ...]:
     )
 
 
-def _deliveries(stored: Sequence[Asked], fan_out: FanOut, now: int) -> tuple[list[Any], ...]:
-    """The columns of the deliveries of messages, and those of the bells to ring."""
-    made: tuple[list[Any], ...] = ([], [], [], [])
-    rung: dict[str, int] = {}
-    ids, endpoint_ids, app_ids, dues = made
-    for n, message in stored:
-        due = max(message.deliver_ms or now, now)
-        for endpoint_id in fan_out[n]:
-            ids.append(message.id)
-            endpoint_ids.append(endpoint_id)
-            app_ids.append(message.app_id)
-            dues.append(due)
-            rung[endpoint_id] = min(due, rung.get(endpoint_id, due))
-    return *made, list(rung), list(rung.values())
+def _keys(asked: Sequence[Asked], fan_out: FanOut) -> tuple[list[Any], ...]:
+    return (
+        [message.idempotency_key for _, message in asked],
+        [message.fingerprint for _, message in asked],
+        [len(fan_out[n]) for n, _ in asked],
+    )
+
+
+def _deliveries(asked: Sequence[Asked], fan_out: FanOut, now: int) -> tuple[list[Any], ...]:
+    made = [
+        (message.id, endpoint_id, message.app_id, max(message.deliver_ms or now, now))
+        for n, message in asked
+        for endpoint_id in fan_out[n]
+    ]
+    return tuple([each[column] for each in made] for column in range(4))
 
 
 def _array_text(texts: Iterable[str]) -> str:

@@ -44,51 +44,45 @@ LEFT JOIN LATERAL (
     OFFSET 0
 ) AS e ON true;
 
--- name: accept_keys
--- In order, so that two batches cannot wait for one another. A key that is older than a day is anyone's again.
-INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
-SELECT a.app_id, a.key, a.fingerprint, a.id, a.deliveries, $6
-FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::integer[])
-     AS a (app_id, key, fingerprint, id, deliveries)
-ORDER BY a.app_id, a.key
-ON CONFLICT (app_id, key) DO UPDATE
-SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
-    created_ms = excluded.created_ms
-WHERE k.created_ms <= excluded.created_ms - $7
-RETURNING k.message_id;
-
 -- name: accept_messages
--- In the order of uids, for the same reason.
-INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
-SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, $8, a.payload
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[])
-     WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, n)
-ORDER BY a.app_id, a.uid, a.n
-ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
-RETURNING id;
-
--- name: accept_deliveries
-WITH made AS (
-    INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-    SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $1
-    FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms)
-)
-INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT * FROM unnest($6::text[], $7::bigint[]);
-
--- name: accept_plain
--- Messages that can be in nobody's way, with their deliveries and the bells of their lanes: a transaction of its own.
-WITH stored AS (
+-- $1 to $7 messages, $8 now, $9 to $11 their idempotency keys, $12 how long a key is kept, $13 to $16 deliveries.
+-- Keys and uids in order, so that two batches cannot wait for one another. A key that is older than a day is anyone's
+-- again. What can be stored has its deliveries, and its lanes a bell each. IS TRUE makes a hash of what was stored, for
+-- which the planner sees no reason: it does not know how long the lists are.
+WITH taken AS (
+    INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
+    SELECT a.app_id, a.key, a.fingerprint, a.id, a.deliveries, $8
+    FROM unnest($1::text[], $2::text[], $9::text[], $10::bytea[], $11::integer[])
+         AS a (id, app_id, key, fingerprint, deliveries)
+    WHERE a.key IS NOT NULL
+    ORDER BY a.app_id, a.key
+    ON CONFLICT (app_id, key) DO UPDATE
+    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
+        created_ms = excluded.created_ms
+    WHERE k.created_ms <= excluded.created_ms - $12
+    RETURNING k.message_id
+),
+stored AS (
     INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
     SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, $8, a.payload
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[])
-         AS a (id, app_id, uid, event_type, channels, deliver_ms, payload)
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $9::text[])
+         WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, key, n)
+    WHERE a.key IS NULL OR a.id IN (SELECT message_id FROM taken)
+    ORDER BY a.app_id, a.uid, a.n
+    ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
+    RETURNING id
 ),
 made AS (
     INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
     SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $8
-    FROM unnest($9::text[], $10::text[], $11::text[], $12::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms)
+    FROM unnest($13::text[], $14::text[], $15::text[], $16::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms)
+    WHERE (a.message_id IN (SELECT id FROM stored)) IS TRUE
+    RETURNING endpoint_id, due_ms
+),
+rung AS (
+    INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, min(due_ms) FROM made GROUP BY endpoint_id
 )
-INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT * FROM unnest($13::text[], $14::bigint[]);
+SELECT message_id AS id, false AS stored FROM taken UNION ALL SELECT id, true FROM stored;
 
 -- name: accept_known_keys
 SELECT k.app_id, k.key, k.fingerprint, k.message_id, k.deliveries, k.created_ms
