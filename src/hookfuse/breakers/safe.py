@@ -52,8 +52,8 @@ class _Safe:
         return admission
 
     def _count_at_once(self, admission: Admission, outcome: Outcome, latency: float | None) -> bool:
-        """Count a success that cannot cause a transition; false: it must be recorded."""
-        if not admission.at_once or outcome.kind is not OK or latency is None or admission.policy.judges_latency:
+        """Count a success as a guard does; false: it must be recorded."""
+        if not admission.at_once or outcome.kind is not OK or latency is None:
             return False
         self.succeeded(admission.key, admission.policy, admission.generation, self.timer() - latency)
         return True
