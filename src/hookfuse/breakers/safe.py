@@ -43,8 +43,8 @@ class _Safe:
         return unsubscribe
 
     def _admit_at_once(self, key: str, policy: Policy) -> Admission | None:
-        """As a guard does; None: the store has to be asked."""
-        generation = self.healthy(key)
+        """As a guard does; None: the store has to be asked, also to notice that it is back."""
+        generation = None if self.outage.degraded else self.healthy(key)
         if generation is None:
             return None
         admission = Admission(key, policy, generation)
@@ -53,7 +53,7 @@ class _Safe:
 
     def _count_at_once(self, admission: Admission, outcome: Outcome, latency: float | None) -> bool:
         """Count a success as a guard does; false: it must be recorded."""
-        if not admission.at_once or outcome.kind is not OK or latency is None:
+        if not admission.at_once or outcome.kind is not OK or latency is None or self.outage.degraded:
             return False
         self.succeeded(admission.key, admission.policy, admission.generation, self.timer() - latency)
         return True
