@@ -23,6 +23,8 @@ from hookfuse.ports import DeliveryStore, Sender
 _log = logging.getLogger("hookfuse.delivery")
 
 _FAILING_SHARE = 10
+_BREATH = 0.005
+"""Seconds after a claim that brought little, so that the next one brings more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class Worker:
                 claims = await self._claim()
                 if claims is not None and claims.claims:
                     await self._hand_out(claims)
+                    if len(claims.claims) < self.settings.batch // 4:
+                        await asyncio.sleep(_BREATH)
                 else:
                     await self._rest(claims, stopping)
         finally:
