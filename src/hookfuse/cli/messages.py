@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_text
 import sys
 import time
+from collections.abc import Container
 from typing import Annotated, Any
 
 import typer
@@ -94,13 +95,12 @@ def show(app: App, message: MessageId, json: Json = False) -> None:
 def tail(app: App, json: Json = False) -> None:
     """Messages as they are accepted, until Ctrl-C."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
-        seen = dict.fromkeys(each["id"] for each in _newest(remote, app))
+        seen = dict.fromkeys(each["id"] for each in _page(remote, app)["data"])
         try:
             while True:
-                for each in reversed(_newest(remote, app)):
-                    if each["id"] not in seen:
-                        seen[each["id"]] = None
-                        _tell(each, as_json=json)
+                for each in reversed(_unseen(remote, app, seen)):
+                    seen[each["id"]] = None
+                    _tell(each, as_json=json)
                 for oldest in list(seen)[:-_REMEMBERED]:
                     del seen[oldest]
                 time.sleep(_LOOK_EVERY)
@@ -108,8 +108,21 @@ def tail(app: App, json: Json = False) -> None:
             pass
 
 
-def _newest(remote: Remote, app: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = remote.get(path("app", app, "msg"), limit=100)["data"]
+def _unseen(remote: Remote, app: str, seen: Container[str]) -> list[dict[str, Any]]:
+    """The newest first, as far back as nothing of a page was seen: a second may bring more than one page."""
+    found: list[dict[str, Any]] = []
+    page: dict[str, Any] = {"iterator": None, "done": False}
+    while not page["done"]:
+        page = _page(remote, app, iterator=page["iterator"])
+        new = [each for each in page["data"] if each["id"] not in seen]
+        found += new
+        if len(new) < len(page["data"]):
+            break
+    return found
+
+
+def _page(remote: Remote, app: str, **place: Any) -> dict[str, Any]:
+    found: dict[str, Any] = remote.get(path("app", app, "msg"), limit=100, **place)
     return found
 
 
