@@ -19,8 +19,16 @@ function seconds(value) {
   return value < 1 ? `${Math.round(value * 1000)} ms` : `${+value.toFixed(1)} s`;
 }
 
+// Between two gaps there is no line to draw, only a point.
+function alone(plot, at) {
+  const values = plot.data[at];
+  const isGap = (each) => each === null || each === undefined;
+  return [...values.keys()].filter((n) => !isGap(values[n]) && isGap(values[n - 1]) && isGap(values[n + 1]));
+}
+
 function line(name, fill = false) {
-  return { stroke: colour(name), width: 1.5, spanGaps: false, points: { show: false }, fill: fill ? colour(name, 0.12) : undefined };
+  const points = { show: false, filter: alone, size: 4, fill: colour(name) };
+  return { stroke: colour(name), width: 1.5, spanGaps: false, points, fill: fill ? colour(name, 0.12) : undefined };
 }
 
 function dots(name) {
