@@ -2,8 +2,10 @@
 
 PYTHON ?= python3
 ARGS ?=
-# How many processes run tests at once. Many tests wait for servers and clocks of their own, so two pay even on one core.
-TEST_PROCESSES ?= 2
+# How many processes run tests at once. Many tests wait for servers and clocks of their own, so three pay even on two
+# cores. Faults are told by what happens in time, so there are fewer at once.
+TEST_PROCESSES ?= 3
+FAULT_PROCESSES ?= 2
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -q --disable-pip-version-check
@@ -32,11 +34,10 @@ demo: $(DEV) ## Show the whole idea in one minute: six receivers, and one of the
 example: $(DEV) ## Show a breaker of the library at work
 	@$(BIN)/python examples/first_breaker.py
 
-# Faults are told by what happens in time, so nothing else runs beside them.
 test: $(DEV) ## Run the tests; ARGS go to pytest, as in ARGS="-k policy"
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/faults
-	@$(BIN)/python -m pytest tests/faults
+	@$(BIN)/python -m pytest -n $(FAULT_PROCESSES) --dist loadfile tests/faults
 else
 	@$(BIN)/python -m pytest $(ARGS)
 endif
