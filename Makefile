@@ -2,10 +2,8 @@
 
 PYTHON ?= python3
 ARGS ?=
-# How many processes run tests at once. Many tests wait for servers and clocks of their own, so three pay even on two
-# cores. Faults are told by what happens in time, so there are fewer at once.
-TEST_PROCESSES ?= 3
-FAULT_PROCESSES ?= 2
+# How many processes run tests at once. Many tests wait for servers and clocks of their own, so two pay even on one core.
+TEST_PROCESSES ?= 2
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -q --disable-pip-version-check
@@ -37,7 +35,7 @@ example: $(DEV) ## Show a breaker of the library at work
 test: $(DEV) ## Run the tests; ARGS go to pytest, as in ARGS="-k policy"
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/faults
-	@$(BIN)/python -m pytest -n $(FAULT_PROCESSES) --dist loadfile tests/faults
+	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile tests/faults
 else
 	@$(BIN)/python -m pytest $(ARGS)
 endif
