@@ -15,7 +15,7 @@ from hookfuse.testing.receivers import ReceiversProcess
 from tests.browser.site import Site
 from tests.servers import postgres
 from tests.servers.redis import Server as RedisServer
-from tests.service.programs import Program, environment, serving
+from tests.service.programs import Program, delivering, environment, serving
 from tests.service.seeds import silence
 
 
@@ -55,18 +55,8 @@ def running_fleet(folder: Path) -> Iterator[Fleet]:
         with postgres.serving() as server, ReceiversProcess() as receivers:
             given = {"retry_delays": "0.1", "log_level": "warning", "database_url": server.url, "redis_url": redis.url}
             env = environment(folder / "data", **given)
-            with serving(env, "api", log=folder / "api") as api, _working(env, folder / "worker") as worker:
+            with serving(env, "api", log=folder / "api") as api, delivering(env, log=folder / "worker") as worker:
                 admin = api.wait_for("hfadmin_").strip()
                 yield Fleet(Site(api, admin, receivers, folder), worker, redis, server.url)
     finally:
         redis.remove()
-
-
-@contextmanager
-def _working(env: dict[str, str], log: Path) -> Iterator[Program]:
-    worker = Program(env, "worker", log=log)
-    try:
-        worker.wait_for("Delivering")
-        yield worker
-    finally:
-        worker.end()

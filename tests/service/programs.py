@@ -168,6 +168,17 @@ def serving(env: Mapping[str, str], *words: str, log: Path) -> Iterator[Served]:
 
 
 @contextmanager
+def delivering(env: Mapping[str, str], *, log: Path) -> Iterator[Program]:
+    """A worker without an API."""
+    worker = Program(env, "worker", log=log)
+    try:
+        worker.wait_for("Delivering")
+        yield worker
+    finally:
+        worker.end()
+
+
+@contextmanager
 def typed(env: Mapping[str, str], command: str, *, log: Path) -> Iterator[Typed]:
     """A command that serves, as it is typed into a shell."""
     with _until_its_end(Typed(env, command, log=log)) as program:

@@ -6,8 +6,7 @@ import json
 import re
 import signal
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from hookfuse.core.member import Part, Report, Sharing
 from hookfuse.testing.receivers import ReceiversProcess, Slow
 from tests.service.conftest import Service
-from tests.service.programs import Program, Served, environment, hookfuse, serving, until
+from tests.service.programs import Served, delivering, environment, hookfuse, serving, until
 from tests.service.seeds import silence
 
 SAID = Report("web:1:abc", "web", 1, "1.0", (Part.WORKER,), 5_000, 3, 64, True, Sharing.DEGRADED, suspect=True)
@@ -46,16 +45,6 @@ async def test_what_is_told(idle: Service) -> None:
     assert (await idle.ok("GET", "/processes", key=await idle.key("read")))["data"]
 
 
-@contextmanager
-def worker(env: Mapping[str, str], log: Path) -> Iterator[Program]:
-    program = Program(env, "worker", log=log)
-    try:
-        program.wait_for("Delivering")
-        yield program
-    finally:
-        program.end()
-
-
 def admin_key(api: Served) -> str:
     found = re.search(r"^hf\S+$", api.take_all(), re.MULTILINE)
     assert found is not None
@@ -77,8 +66,8 @@ def test_a_fleet(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
     env = environment(tmp_path / "data", database_url=postgres_url, redis_url=redis_url, worker_slots="32")
     with (
         serving(env, "api", log=tmp_path / "api") as api,
-        worker(env, tmp_path / "first") as first,
-        worker(env, tmp_path / "second") as second,
+        delivering(env, log=tmp_path / "first") as first,
+        delivering(env, log=tmp_path / "second") as second,
     ):
         typed = {**env, "HOOKFUSE_URL": api.url, "HOOKFUSE_API_KEY": admin_key(api)}
         until(lambda: len(listed(typed)) == 3, pause=0.5)
@@ -110,7 +99,7 @@ def test_a_fleet(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
 def test_draining(tmp_path: Path, postgres_url: str, outside: ReceiversProcess) -> None:
     """A worker that was asked to stop says that it drains, and what it still has in flight; then it is gone."""
     env = environment(tmp_path / "data", database_url=postgres_url)
-    with serving(env, "api", log=tmp_path / "api") as api, worker(env, tmp_path / "worker") as stopped:
+    with serving(env, "api", log=tmp_path / "api") as api, delivering(env, log=tmp_path / "worker") as stopped:
         typed = {**env, "HOOKFUSE_URL": api.url, "HOOKFUSE_API_KEY": admin_key(api)}
         assert hookfuse("app", "create", "acme", env=typed).returncode == 0
         assert hookfuse("endpoint", "create", "acme", outside.add("slow", Slow(6)), env=typed).returncode == 0

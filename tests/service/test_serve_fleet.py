@@ -25,7 +25,7 @@ from tests import ledgers
 from tests.ledgers import Produced, Stored, Told
 from tests.servers import postgres
 from tests.servers.redis import Server as RedisServer
-from tests.service.programs import Program, Served, environment, hookfuse, serving, until
+from tests.service.programs import Program, Served, delivering, environment, hookfuse, serving, until
 from tests.service.seeds import SECRET, within
 
 MESSAGES = int(os.environ.get("HOOKFUSE_TEST_MESSAGES", "1500"))
@@ -55,12 +55,7 @@ def fleet(env: Mapping[str, str], folder: Path) -> Iterator[tuple[list[Served], 
     """Two APIs and three workers."""
     with ExitStack() as stack:
         apis = [stack.enter_context(serving(env, "api", log=folder / f"api{number}")) for number in range(2)]
-        workers = []
-        for number in range(WORKERS):
-            worker = Program(env, "worker", log=folder / f"worker{number}")
-            stack.callback(worker.end)
-            worker.wait_for("Delivering")
-            workers.append(worker)
+        workers = [stack.enter_context(delivering(env, log=folder / f"worker{number}")) for number in range(WORKERS)]
         yield apis, workers
 
 
