@@ -65,6 +65,13 @@ async def until(health: Health, concerns: set[Concern]) -> None:
             await asyncio.sleep(0.05)
 
 
+async def first_sample(station: Station) -> None:
+    """Wait until it is made: its end says when the next is due."""
+    async with asyncio.timeout(20):
+        while (station.sampler._due_at or 0.0) <= time.monotonic():
+            await asyncio.sleep(0.01)
+
+
 async def bring_about(concern: Concern, station: Station, server: Server) -> None:
     match concern:
         case Concern.REDIS:
@@ -74,6 +81,7 @@ async def bring_about(concern: Concern, station: Station, server: Server) -> Non
                 failed = SendResult(None, Trouble.CONNECT, 0.0)
                 station.egress.saw(f"ep_{number}", failed, time.monotonic())
         case Concern.SAMPLER:
+            await first_sample(station)
             station.sampler._due_at = time.monotonic() - 31
         case Concern.BACKLOG:
             await station.store.add_application(Application("app_1", "Acme"))

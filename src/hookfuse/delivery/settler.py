@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ _LONGEST_PAUSE = 1.0
 class Settler:
     """One journey at a time; what ends meanwhile goes with the next.
 
+    Lanes are unblocked by the same journeys: what was refused before a breaker changed would block them after it.
     `lost` hears of claims that were settled too late, `written` of all that are out of our hands.
     """
 
@@ -39,6 +40,7 @@ class Settler:
         self._written = written
         self._settlements: list[Settlement] = []
         self._deferrals: list[Deferral] = []
+        self._unblocked: set[str] = set()
         self._journey: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -49,6 +51,11 @@ class Settler:
 
     def defer(self, deferral: Deferral) -> None:
         self._deferrals.append(deferral)
+        self._start()
+
+    def unblock(self, endpoint_ids: Iterable[str]) -> None:
+        """Have these looked at again, once everything that was put off so far is written."""
+        self._unblocked.update(endpoint_ids)
         self._start()
 
     @property
@@ -67,13 +74,18 @@ class Settler:
     async def _travel(self) -> None:
         try:
             await asyncio.sleep(_PAUSE)
-            while self._settlements or self._deferrals:
+            while self._settlements or self._deferrals or self._unblocked:
                 settlements, self._settlements = _cut(self._settlements)
                 deferrals, self._deferrals = _cut(self._deferrals)
+                unblocked: list[str] = []
+                if not self._deferrals:
+                    unblocked, self._unblocked = sorted(self._unblocked), set()
                 if settlements:
                     await self._write(partial(self._settle, settlements))
                 if deferrals:
                     await self._write(partial(self._store.defer, deferrals))
+                if unblocked:
+                    await self._write(partial(self._store.unblock, unblocked))
                 self._written([*(each.claim for each in settlements), *(each.claim for each in deferrals)])
         finally:
             self._journey = None

@@ -101,8 +101,6 @@ class Worker:
         self._failing = 0
         self._suspects = Suspects()
         self._stopping = asyncio.Event()
-        self._unblocking: set[str] = set()
-        self._unblocker: asyncio.Task[None] | None = None
 
     def now(self) -> float:
         """Unix seconds by the database's clock, as of the last claim."""
@@ -217,20 +215,7 @@ class Worker:
         by_hand = transition.actor != "breaker" and transition.after is not State.DISABLED
         # Half open is no decision: what waits for its probe would only be turned away.
         if transition.after in (State.CLOSED, State.OPEN) or by_hand:
-            self._unblocking.update(self._targets.endpoints_of(transition.key))
-            if self._unblocker is None:
-                self._unblocker = asyncio.get_running_loop().create_task(self._unblock(), name="hookfuse-unblock")
-
-    async def _unblock(self) -> None:
-        try:
-            while self._unblocking:
-                ids, self._unblocking = self._unblocking, set()
-                await self._store.unblock(sorted(ids))
-        except StoreError as error:
-            # A blocked lane is looked at again within a minute all the same.
-            _log.warning("unblocking lanes failed: %s", error)
-        finally:
-            self._unblocker = None
+            self._settler.unblock(self._targets.endpoints_of(transition.key))
 
     def _written(self, claims: Sequence[Claim]) -> None:
         self._suspects.written(claims)

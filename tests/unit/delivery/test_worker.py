@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from standardwebhooks.webhooks import Webhook
 
 from hookfuse import Policy, State, Streak
-from hookfuse.core.delivery import Chosen, DeliveryState, Place
+from hookfuse.core.delivery import Chosen, Deferral, DeliveryState, Place
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.sending import Request, SendResult, Trouble
 from hookfuse.delivery.worker import WorkerSettings
@@ -443,6 +444,29 @@ async def test_opening_by_hand_and_closing_again(post: Post) -> None:
         assert (found.state, found.reason, found.attempts) == (DeliveryState.PENDING, "breaker_forced_open", 0)
         await post.breakers.reset("app_1/ep_1")
         await post.until(DeliveryState.SENT, 2)
+
+
+async def test_a_breaker_that_changes_while_a_refusal_is_written(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was refused before the breaker closed, and is written after it, does not hold the lane."""
+    await post.endpoint()
+    await post.targets.read(["ep_1"])
+    writing, closed = asyncio.Event(), asyncio.Event()
+    defer = post.store.defer
+
+    async def slowly(deferrals: Sequence[Deferral]) -> None:
+        writing.set()
+        await closed.wait()
+        await defer(deferrals)
+
+    monkeypatch.setattr(post.store, "defer", slowly)
+    await post.breakers.force_open("app_1/ep_1", reason="maintenance")
+    async with post.working(), asyncio.timeout(20):
+        await post.bench.send()
+        await writing.wait()
+        await post.breakers.unforce("app_1/ep_1")
+        await asyncio.sleep(0.05)
+        closed.set()
+        await post.until(DeliveryState.SENT, 1)
 
 
 async def test_the_ramp_limits_the_flow_after_closing(post: Post) -> None:
