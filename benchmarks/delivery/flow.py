@@ -80,11 +80,11 @@ async def _deliver(place: Place, sink: ReceiversProcess, urls: Sequence[str], wo
         try:
             await produce(station.acceptor, apps, len(apps))
             await until_settled(station)
-            before = arrived(sink)
+            before = sink.requests
             started = time.perf_counter()
             await produce(station.acceptor, apps, MESSAGES)
             # Asking the sink disturbs nobody; the database is asked once it can only be about the last settlements.
-            while arrived(sink) < before + MESSAGES:
+            while sink.requests < before + MESSAGES:
                 await asyncio.sleep(0.02)
             await until_settled(station)
             seconds = time.perf_counter() - started
@@ -97,10 +97,6 @@ async def _deliver(place: Place, sink: ReceiversProcess, urls: Sequence[str], wo
             for helper in helpers:
                 helper.terminate()
                 helper.wait()
-
-
-def arrived(sink: ReceiversProcess) -> int:
-    return sum(counts.requests for counts in sink.counts.values())
 
 
 def start_worker(place: Place) -> subprocess.Popen[bytes]:

@@ -35,12 +35,19 @@ class Taken:
         return ordered[int(len(ordered) * share)] * 1000
 
 
-async def post(port: int, key: str, apps: Sequence[str], count: int, room: Callable[[], bool] = lambda: True) -> Taken:
+async def post(
+    port: int,
+    key: str,
+    apps: Sequence[str],
+    count: int,
+    room: Callable[[], bool] = lambda: True,
+    connections: int = CONNECTIONS,
+) -> Taken:
     """Send so many messages, each with an idempotency key of its own; while there is no `room`, nobody sends."""
     taken = Taken()
     loop = asyncio.get_running_loop()
     requests = _requests(key, apps, count)
-    crowd = [_Producer(requests, taken.latencies, room) for _ in range(CONNECTIONS)]
+    crowd = [_Producer(requests, taken.latencies, room) for _ in range(connections)]
     started = perf_counter()
     for each in crowd:
         await loop.create_connection(lambda each=each: each, "127.0.0.1", port)  # type: ignore[misc]

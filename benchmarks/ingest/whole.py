@@ -1,7 +1,7 @@
 """The whole way: taken over HTTP, committed, delivered, settled, by one API process and one worker process.
 
-Producers hold back while too much is under way, so the rate is one that can be kept up: the backlog never grows. The
-floor is a bare aiohttp loop that posts the same to the same sink.
+256 producers hold back while too much is under way, so the rate is one that can be kept up: the backlog never grows.
+The floor is a bare aiohttp loop that posts the same to the same sink.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter
 
-from benchmarks.delivery.flow import arrived, floor, start_worker, until_settled
+from benchmarks.delivery.flow import floor, start_worker, until_settled
 from benchmarks.delivery.world import Place, app_id, run
 from benchmarks.ingest.load import post
 from benchmarks.ingest.taking import api
@@ -21,6 +21,7 @@ ENDPOINTS = 100
 MESSAGES = 15_000
 ROUNDS = 2
 UNDER_WAY = 2_000
+CONNECTIONS = 256
 LEAST = 0.6
 
 
@@ -49,7 +50,7 @@ def measure(place: Place) -> tuple[str, list[Bar]]:
 async def _send(place: Place, sink: ReceiversProcess, port: int, key: str) -> float:
     """Messages a second from the first request to the last settlement."""
     apps = [app_id(number) for number in range(ENDPOINTS)]
-    before, sent, delivered = arrived(sink), 0, 0
+    before, sent, delivered = sink.requests, 0, 0
 
     def room() -> bool:
         nonlocal sent
@@ -62,11 +63,11 @@ async def _send(place: Place, sink: ReceiversProcess, port: int, key: str) -> fl
         nonlocal delivered
         while delivered < MESSAGES:
             await asyncio.sleep(0.02)
-            delivered = arrived(sink) - before
+            delivered = sink.requests - before
 
     started = perf_counter()
     watching = asyncio.create_task(watch())
-    await post(port, key, apps, MESSAGES, room)
+    await post(port, key, apps, MESSAGES, room, CONNECTIONS)
     await watching
     async with Station(place.settings()) as station:
         await until_settled(station)

@@ -23,8 +23,10 @@ from hookfuse.ports import DeliveryStore, Sender
 _log = logging.getLogger("hookfuse.delivery")
 
 _FAILING_SHARE = 10
-_BREATH = 0.005
-"""Seconds after a claim that brought little, so that the next one brings more."""
+_BREATH = 2.0
+_LONGEST_BREATH = 0.04
+"""Seconds. After a claim that brought little, the worker waits twice as long as it took, so that the next one brings
+more: the busier the machine, the longer, and whoever comes to an idle one hardly waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class WorkerSettings:
     """
 
     slots: int = 1024
-    batch: int = 256
+    batch: int = 512
     lease: float = 300.0
     longest_timeout: float = 30.0
     margin: float = 5.0
@@ -84,6 +86,7 @@ class Worker:
         self._targets = targets
         self._on_lost = on_lost
         self._offset = 0.0
+        self._claim_took = 0.0
         self._room = asyncio.Event()
         self._settler = Settler(store, self._lost, self._written)
         self._courier = Courier(
@@ -124,7 +127,7 @@ class Worker:
                 if claims is not None and claims.claims:
                     await self._hand_out(claims)
                     if len(claims.claims) < self.settings.batch // 4:
-                        await asyncio.sleep(_BREATH)
+                        await asyncio.sleep(min(self._claim_took * _BREATH, _LONGEST_BREATH))
                 else:
                     await self._rest(claims, stopping)
         finally:
@@ -143,6 +146,7 @@ class Worker:
             return None
         # A worker of few slots too must try failing lanes, or they would never recover.
         failing = max(0, max(1, self.settings.slots // _FAILING_SHARE) - self._failing)
+        began = time.monotonic()
         try:
             claims = await self._store.claim(
                 min(self._free(), wanted), lease_ms=int(self.settings.lease * 1000), failing_limit=failing
@@ -150,6 +154,7 @@ class Worker:
         except StoreError as error:
             _log.warning("claiming waits for the database: %s", error)
             return None
+        self._claim_took = time.monotonic() - began
         self._offset = claims.now_ms / 1000 - time.time()
         return claims
 

@@ -89,6 +89,7 @@ def test_life_of_a_process(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="a name has"):
             receivers.add("a b", Ok())
         assert receivers.counts["ep"].requests == 3
+        assert receivers.requests == sum(counts.requests for counts in receivers.counts.values()) == 4
     told = [(receipt.webhook_id, receipt.verified, receipt.status) for receipt in read_ledger(ledger)]
     assert told == [("msg_1", True, 200), ("msg_2", False, 200), ("", False, 503), ("", None, 200)]
 

@@ -21,8 +21,8 @@ FanOut = Mapping[int, Sequence[str]]
 
 
 def is_plain(messages: Iterable[NewMessage]) -> bool:
-    """Whether nothing of these can be taken already: one statement stores them all, and is a transaction by itself."""
-    return all(message.uid is None and message.idempotency_key is None for message in messages)
+    """Whether one statement writes all: where a uid may be taken, the key of its message may have to go again."""
+    return all(message.uid is None for message in messages)
 
 
 async def accept(db: Connection, messages: Sequence[NewMessage]) -> list[Answer]:

@@ -9,7 +9,7 @@ waiting AS (
 due AS (
     SELECT min(fresh_at) FILTER (WHERE fresh_ms IS NOT NULL AND fresh_at <= moment.now) AS fresh,
            min(late_at) FILTER (WHERE late_ms IS NOT NULL AND late_at <= moment.now) AS late
-    FROM hookfuse.lanes CROSS JOIN moment WHERE stop = 0 AND in_flight < width
+    FROM hookfuse.lanes CROSS JOIN moment WHERE stop = 0 AND room
 )
 SELECT waiting.total, waiting.held, (SELECT coalesce(sum(in_flight), 0) FROM hookfuse.lanes WHERE in_flight > 0),
        least(due.fresh, due.late, (SELECT min(due_ms) FROM hookfuse.bells WHERE due_ms <= moment.now)), moment.now

@@ -3,7 +3,7 @@
     python -m hookfuse.testing.receivers --port 0 --spec '{"shop": {"kind": "ok"}}' --ledger arrived.jsonl
 
 With --control it takes further specs on standard input, one line each, adds or changes those endpoints, and answers
-each line with the counts of all; it ends when its input does.
+each line with the counts of all, an empty one with the sum of their requests; it ends when its input does.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ async def _control(receivers: Receivers, verifier: str, ended: asyncio.Event) ->
 
 
 def _reply(receivers: Receivers, line: bytes, verifier: str) -> str:
+    if not line.strip():
+        return json.dumps({"requests": receivers.requests})
     try:
         _obey(receivers, read_orders(line), verifier)
     except InvalidInput as error:

@@ -71,6 +71,11 @@ class ReceiversProcess:
         return {name: _counts(entry) for name, entry in found.items()}
 
     @property
+    def requests(self) -> int:
+        """Those of all endpoints: cheap, so that who waits for them does not disturb."""
+        return int(self._answer("")["requests"])
+
+    @property
     def connections(self) -> int:
         return int(self._ask({})["connections"])
 
@@ -79,9 +84,12 @@ class ReceiversProcess:
         return int(self._ask({})["strays"])
 
     def _ask(self, orders: dict[str, Order]) -> dict[str, Any]:
+        return self._answer(write_orders(orders))
+
+    def _answer(self, line: str) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(f"{write_orders(orders)}\n")
+            self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise HookfuseError(_ENDED) from error

@@ -120,6 +120,11 @@ class Receivers:
     def counts(self) -> dict[str, Counts]:
         return {name: endpoint.counts for name, endpoint in self._endpoints.items()}
 
+    @property
+    def requests(self) -> int:
+        """Those of all endpoints."""
+        return sum(endpoint.requests for endpoint in self._endpoints.values())
+
     def _listener(self, name: str, own_port: bool, tls: ssl.SSLContext | None) -> Listener:
         if own_port:
             return self._own.setdefault(name, Listener(self._directory, self._host, 0, tls))

@@ -2,6 +2,12 @@
 -- next, and the lanes would stay locked meanwhile. Each statement of a function sees what was committed before it began,
 -- as in a transaction of several.
 
+-- What changes with every delivery is in no index, so that a lane is updated in place.
+ALTER TABLE hookfuse.lanes ADD COLUMN room boolean NOT NULL GENERATED ALWAYS AS (in_flight < width) STORED;
+DROP INDEX hookfuse.lanes_fresh, hookfuse.lanes_late;
+CREATE INDEX lanes_fresh ON hookfuse.lanes (failing, fresh_at) WHERE stop = 0 AND room AND fresh_ms IS NOT NULL;
+CREATE INDEX lanes_late ON hookfuse.lanes (failing, late_at) WHERE stop = 0 AND room AND late_ms IS NOT NULL;
+
 -- Takes what is due. The last row has no message: it says when to come again (0: at once, NULL: when something was
 -- accepted). Lanes that another claim holds are skipped, so claims never wait for one another; only ringing waits, for
 -- lanes in the order of their ids.
@@ -17,6 +23,9 @@ DECLARE
     now_ms bigint;
     bells integer;
     deleted text[];
+    ready text[];
+    ready_ms bigint[];
+    served text[] := '{}';
     pass integer := 0;
     of_queue integer;
     slots integer;
@@ -34,28 +43,33 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
 
     -- What a lane's fresh_ms is, is only known once the lane is locked: `locked` reads the newest version, the snapshot
-    -- of the statement may be older. What came too late for a deleted lane has to be cancelled.
+    -- of the statement may be older. Most lanes slept, are served at once and sleep on, so these are not written yet.
+    -- What came too late for a deleted lane has to be cancelled.
     WITH taken AS (
         DELETE FROM hookfuse.bells
         WHERE ctid = ANY (ARRAY(SELECT ctid FROM hookfuse.bells LIMIT most_bells FOR UPDATE SKIP LOCKED))
         RETURNING endpoint_id, due_ms
     ),
-    rung AS (SELECT endpoint_id, min(due_ms) AS due_ms FROM taken GROUP BY endpoint_id),
+    heard AS (SELECT endpoint_id, min(due_ms) AS due_ms FROM taken GROUP BY endpoint_id),
     locked AS MATERIALIZED (
-        SELECT l.endpoint_id, l.stop, l.fresh_ms, r.due_ms
-        FROM rung AS r JOIN hookfuse.lanes AS l ON l.endpoint_id = r.endpoint_id
+        SELECT l.endpoint_id, l.stop, l.fresh_ms, h.due_ms,
+               l.fresh_ms IS NULL AND l.stop = 0 AND l.room AND NOT l.failing
+                   AND greatest(h.due_ms, l.blocked_ms) <= (SELECT hookfuse.now_ms()) AS ready
+        FROM heard AS h JOIN hookfuse.lanes AS l ON l.endpoint_id = h.endpoint_id
         ORDER BY l.endpoint_id
         FOR UPDATE OF l
     ),
     woken AS (
         UPDATE hookfuse.lanes AS l SET fresh_ms = k.due_ms
         FROM locked AS k
-        WHERE l.endpoint_id = k.endpoint_id AND (k.fresh_ms IS NULL OR k.fresh_ms > k.due_ms)
+        WHERE l.endpoint_id = k.endpoint_id AND NOT k.ready AND (k.fresh_ms IS NULL OR k.fresh_ms > k.due_ms)
     )
-    SELECT (SELECT count(*) FROM taken), ARRAY(SELECT endpoint_id FROM locked WHERE stop & 8 <> 0) INTO bells, deleted;
+    SELECT (SELECT count(*) FROM taken), array_agg(endpoint_id) FILTER (WHERE stop & 8 <> 0),
+           array_agg(endpoint_id) FILTER (WHERE ready), array_agg(due_ms) FILTER (WHERE ready)
+    INTO bells, deleted, ready, ready_ms FROM locked;
 
     now_ms := hookfuse.now_ms();
-    IF deleted <> '{}' THEN
+    IF deleted IS NOT NULL THEN
         UPDATE hookfuse.deliveries
         SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = now_ms,
             reason = 'endpoint_deleted'
@@ -73,29 +87,36 @@ BEGIN
         -- free are skipped.
         WITH waiting AS MATERIALIZED (
             (
+                SELECT l.endpoint_id, l.app_id, false AS failing, r.due_ms AS at
+                FROM unnest(ready, ready_ms) AS r (endpoint_id, due_ms)
+                JOIN hookfuse.lanes AS l ON l.endpoint_id = r.endpoint_id
+                WHERE of_queue = 0
+            )
+            UNION ALL
+            (
                 SELECT endpoint_id, app_id, failing, fresh_at AS at FROM hookfuse.lanes
-                WHERE of_queue = 0 AND stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL
+                WHERE of_queue = 0 AND stop = 0 AND room AND fresh_ms IS NOT NULL
                   AND failing = false AND fresh_at <= now_ms
                 ORDER BY fresh_at LIMIT 2 * slots + 64
             )
             UNION ALL
             (
                 SELECT endpoint_id, app_id, failing, fresh_at AS at FROM hookfuse.lanes
-                WHERE of_queue = 0 AND stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL
+                WHERE of_queue = 0 AND stop = 0 AND room AND fresh_ms IS NOT NULL
                   AND failing = true AND fresh_at <= now_ms
                 ORDER BY fresh_at LIMIT failing_slots
             )
             UNION ALL
             (
                 SELECT endpoint_id, app_id, failing, late_at AS at FROM hookfuse.lanes
-                WHERE of_queue = 1 AND stop = 0 AND in_flight < width AND late_ms IS NOT NULL
+                WHERE of_queue = 1 AND stop = 0 AND room AND late_ms IS NOT NULL
                   AND failing = false AND late_at <= now_ms
                 ORDER BY late_at LIMIT 2 * slots + 64
             )
             UNION ALL
             (
                 SELECT endpoint_id, app_id, failing, late_at AS at FROM hookfuse.lanes
-                WHERE of_queue = 1 AND stop = 0 AND in_flight < width AND late_ms IS NOT NULL
+                WHERE of_queue = 1 AND stop = 0 AND room AND late_ms IS NOT NULL
                   AND failing = true AND late_at <= now_ms
                 ORDER BY late_at LIMIT failing_slots
             )
@@ -106,20 +127,22 @@ BEGIN
                 SELECT endpoint_id, failing, at, row_number() OVER (PARTITION BY failing, app_id ORDER BY at) AS turn
                 FROM waiting ORDER BY failing, turn, at
             ) AS w
-            JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.in_flight < l.width
+            JOIN hookfuse.lanes AS l ON l.endpoint_id = w.endpoint_id AND l.stop = 0 AND l.room
             ORDER BY w.failing, w.turn, w.at LIMIT slots
             FOR UPDATE OF l SKIP LOCKED
         )
         SELECT array_agg(endpoint_id), sum(in_flight) FILTER (WHERE failing) INTO chosen, failing_before FROM locked;
         CONTINUE WHEN chosen IS NULL;
         looked := true;
+        served := CASE of_queue WHEN 0 THEN chosen ELSE served END;
 
         -- Its snapshot is younger than everything that was done to these lanes before, so a lane is never put to sleep
         -- over a delivery that was not seen. Of each lane one head more is read than there is room for; it tells when
         -- the lane is to be looked at next.
         RETURN QUERY
         WITH picked AS MATERIALIZED (
-            SELECT p.turn, l.endpoint_id, l.app_id, l.failing, l.in_flight, l.rate_limit, l.rate_us, least(
+            SELECT p.turn, l.endpoint_id, l.app_id, l.failing, l.in_flight, l.rate_limit, l.rate_us,
+                   of_queue = 0 AND l.fresh_ms IS NULL AS slept, least(
                 -- Equal shares, what its width leaves, and what its rate lets go now.
                 CASE WHEN l.failing THEN (failing_slots - 1) / count(*) FILTER (WHERE l.failing) OVER () + 1
                      ELSE (slots - 1) / count(*) FILTER (WHERE NOT l.failing) OVER () + 1 END,
@@ -162,18 +185,18 @@ BEGIN
                       c.turn, c.nth, c.in_flight, c.failing
         ),
         served AS (
-            SELECT endpoint_id, rate_limit, rate_us, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
+            SELECT endpoint_id, rate_limit, rate_us, slept, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
                    (array_agg(due_ms ORDER BY nth) FILTER (WHERE NOT taken))[1] AS rest_ms
-            FROM cut GROUP BY turn, endpoint_id, rate_limit, rate_us
+            FROM cut GROUP BY turn, endpoint_id, rate_limit, rate_us, slept
         ),
         rated AS (
-            SELECT endpoint_id, taken, rest_ms,
+            SELECT endpoint_id, taken, rest_ms, due AND taken = 0 AS passed_over,
                    CASE WHEN taken > 0 AND rate_limit IS NOT NULL
                         THEN greatest(rate_us, now_ms * 1000 - 100000) + taken * 1000000 / rate_limit
                         ELSE rate_us END AS rate_us
             FROM served
             -- A lane that was due and got nothing, because there were no slots left, keeps its turn.
-            WHERE taken > 0 OR NOT due
+            WHERE taken > 0 OR NOT due OR slept
         ),
         moved AS (
             UPDATE hookfuse.lanes AS l
@@ -181,8 +204,10 @@ BEGIN
                 fresh_ms = CASE WHEN of_queue = 0 THEN r.wake_ms ELSE l.fresh_ms END,
                 late_ms = CASE WHEN of_queue = 1 THEN r.wake_ms ELSE l.late_ms END
             FROM (
-                SELECT *, CASE WHEN rest_ms IS NOT NULL THEN greatest(rest_ms, now_ms, (rate_us + 999) / 1000) END
-                          AS wake_ms
+                SELECT *, CASE
+                    WHEN passed_over THEN rest_ms
+                    WHEN rest_ms IS NOT NULL THEN greatest(rest_ms, now_ms, (rate_us + 999) / 1000)
+                END AS wake_ms
                 FROM rated
             ) AS r
             WHERE l.endpoint_id = r.endpoint_id
@@ -204,28 +229,33 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF ready IS NOT NULL THEN
+        UPDATE hookfuse.lanes AS l SET fresh_ms = r.due_ms
+        FROM unnest(ready, ready_ms) AS r (endpoint_id, due_ms)
+        WHERE l.endpoint_id = r.endpoint_id AND r.endpoint_id NOT IN (SELECT unnest(served));
+    END IF;
     IF looked OR bells = most_bells THEN
         wake_ms := now_ms;
     ELSE
         SELECT least(
             (
                 SELECT fresh_at FROM hookfuse.lanes
-                WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL AND failing = false
+                WHERE stop = 0 AND room AND fresh_ms IS NOT NULL AND failing = false
                 ORDER BY fresh_at LIMIT 1
             ),
             (
                 SELECT late_at FROM hookfuse.lanes
-                WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL AND failing = false
+                WHERE stop = 0 AND room AND late_ms IS NOT NULL AND failing = false
                 ORDER BY late_at LIMIT 1
             ),
             (
                 SELECT fresh_at FROM hookfuse.lanes
-                WHERE stop = 0 AND in_flight < width AND fresh_ms IS NOT NULL AND failing = true AND failing_most > 0
+                WHERE stop = 0 AND room AND fresh_ms IS NOT NULL AND failing = true AND failing_most > 0
                 ORDER BY fresh_at LIMIT 1
             ),
             (
                 SELECT late_at FROM hookfuse.lanes
-                WHERE stop = 0 AND in_flight < width AND late_ms IS NOT NULL AND failing = true AND failing_most > 0
+                WHERE stop = 0 AND room AND late_ms IS NOT NULL AND failing = true AND failing_most > 0
                 ORDER BY late_at LIMIT 1
             )
         ) INTO wake_ms;
