@@ -16,7 +16,8 @@ from collections.abc import Sequence
 import aiohttp
 
 from benchmarks.delivery.world import BODY, PRODUCERS, Place, app_id, emptied, produce, run, settle_in
-from benchmarks.report import Bar, say, table
+from benchmarks.report import Bar, say
+from benchmarks.rounds import Rounds
 from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.station import Station
 from hookfuse.core.delivery import Chosen, DeliveryState
@@ -24,7 +25,7 @@ from hookfuse.testing.receivers import Ok, Order, ReceiversProcess
 
 ENDPOINTS = 100
 MESSAGES = 20_000
-ROUNDS = 2
+ROUNDS = 5
 
 
 def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
@@ -32,26 +33,21 @@ def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
     collect_seldom()
     with ReceiversProcess() as sink:
         urls = list(sink.add_all({f"e{number}": Order(Ok()) for number in range(ENDPOINTS)}).values())
-        best = {"aiohttp": 0.0}
+        rounds = Rounds("aiohttp")
         for turn in range(ROUNDS):
             say(f"delivery, round {turn + 1} of {ROUNDS}")
-            best["aiohttp"] = max(best["aiohttp"], run(floor(urls)))
+            rounds.add("aiohttp", run(floor(urls)))
             for place in places:
                 for workers in (1,) if place.redis is None else (1, 2):
                     name = f"{place.name}, {workers} worker{'s' * (workers > 1)}"
-                    best[name] = max(best.get(name, 0.0), run(_deliver(place, sink, urls, workers)))
-    bare = best["aiohttp"]
-    rows = [[name, f"{rate:,.0f}", f"{rate / bare:.2f}x"] for name, rate in best.items()]
+                    rounds.add(name, run(_deliver(place, sink, urls, workers)))
     bars = [
-        Bar(
-            f"{name}: at least {least:.1f} x a bare aiohttp loop",
-            f"{best[name] / bare:.2f}x",
-            best[name] >= least * bare,
-        )
+        Bar(f"{name}: at least {least:.1f} x a bare aiohttp loop", f"{ratio:.2f}x", ratio >= least)
         for name, least in (("Postgres, 1 worker", 1.0), ("SQLite, 1 worker", 0.8))
-        if name in best
+        if name in rounds
+        for ratio in (rounds.ratio(name),)
     ]
-    return [table(["deliveries a second, accept to settled", "rate", "of aiohttp"], rows)], bars
+    return [rounds.table("deliveries a second, accept to settled")], bars
 
 
 async def floor(urls: Sequence[str]) -> float:

@@ -13,38 +13,36 @@ from benchmarks.delivery.flow import floor, start_worker, until_settled
 from benchmarks.delivery.world import Place, app_id, run
 from benchmarks.ingest.load import post
 from benchmarks.ingest.taking import api
-from benchmarks.report import Bar, say, table
+from benchmarks.report import Bar, say
+from benchmarks.rounds import Rounds
 from hookfuse.app.station import Station
 from hookfuse.testing.receivers import Ok, Order, ReceiversProcess
 
 ENDPOINTS = 100
 MESSAGES = 15_000
-ROUNDS = 2
+ROUNDS = 5
 UNDER_WAY = 2_000
 CONNECTIONS = 256
 LEAST = 0.6
 
 
 def measure(place: Place) -> tuple[str, list[Bar]]:
-    best = {"aiohttp": 0.0, place.name: 0.0}
+    rounds = Rounds("aiohttp")
     with ReceiversProcess() as sink:
         urls = list(sink.add_all({f"e{number}": Order(Ok()) for number in range(ENDPOINTS)}).values())
         for turn in range(ROUNDS):
             say(f"ingest, the whole way, round {turn + 1} of {ROUNDS}")
-            best["aiohttp"] = max(best["aiohttp"], run(floor(urls)))
+            rounds.add("aiohttp", run(floor(urls)))
             with api(place, urls) as (port, key):
                 worker = start_worker(place)
                 try:
-                    best[place.name] = max(best[place.name], run(_send(place, sink, port, key)))
+                    rounds.add(place.name, run(_send(place, sink, port, key)))
                 finally:
                     worker.terminate()
                     worker.wait()
-    ratio = best[place.name] / best["aiohttp"]
-    rows = [[name, f"{rate:,.0f}", f"{rate / best['aiohttp']:.2f}x"] for name, rate in best.items()]
+    ratio = rounds.ratio(place.name)
     claim = f"{place.name}: from HTTP to settled at least {LEAST:g} x a bare aiohttp loop"
-    return table(["messages a second, the whole way", "rate", "of aiohttp"], rows), [
-        Bar(claim, f"{ratio:.2f}x", ratio >= LEAST)
-    ]
+    return rounds.table("messages a second, the whole way"), [Bar(claim, f"{ratio:.2f}x", ratio >= LEAST)]
 
 
 async def _send(place: Place, sink: ReceiversProcess, port: int, key: str) -> float:
