@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import NamedTuple
 
 from hookfuse.core.message import Answer, NewMessage
@@ -29,6 +30,8 @@ class Acceptor:
         self._most_waiting = most_waiting
         self._patience = patience
         self._waiting: list[_Waiting] = []
+        self._patient: deque[tuple[float, asyncio.Future[Answer]]] = deque()
+        self._watch: asyncio.TimerHandle | None = None
         self._journey: asyncio.Task[None] | None = None
 
     async def accept(self, message: NewMessage) -> Answer:
@@ -38,13 +41,12 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append(_Waiting(message, answer))
+        self._patient.append((loop.time() + self._patience, answer))
+        if self._watch is None:
+            self._watch = loop.call_later(self._patience, self._lose_patience)
         if self._journey is None:
             self._journey = loop.create_task(self._travel(), name="hookfuse-accept")
-        timer = loop.call_later(self._patience, _lose_patience, answer)
-        try:
-            return await answer
-        finally:
-            timer.cancel()
+        return await answer
 
     async def close(self) -> None:
         """Wait until everyone has an answer."""
@@ -64,6 +66,8 @@ class Acceptor:
                     for each, answer in zip(batch, answers, strict=True):
                         if not each.answer.done():
                             each.answer.set_result(answer)
+                while self._patient and self._patient[0][1].done():
+                    self._patient.popleft()
         finally:
             self._journey = None
             if self._waiting:
@@ -82,12 +86,16 @@ class Acceptor:
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
 
-
-def _lose_patience(answer: asyncio.Future[Answer]) -> None:
-    if not answer.done():
-        answer.set_exception(
-            StoreUnavailable("The database did not answer in time; send the message again, under the same key.")
-        )
+    def _lose_patience(self) -> None:
+        """One timer for all: those who came first lose it first."""
+        loop = asyncio.get_running_loop()
+        while self._patient and (self._patient[0][1].done() or self._patient[0][0] <= loop.time()):
+            _, answer = self._patient.popleft()
+            if not answer.done():
+                answer.set_exception(
+                    StoreUnavailable("The database did not answer in time; send the message again, under the same key.")
+                )
+        self._watch = loop.call_at(self._patient[0][0], self._lose_patience) if self._patient else None
 
 
 def _answer_all(batch: list[_Waiting], error: BaseException) -> None:
