@@ -8,9 +8,10 @@ from benchmarks.report import Bar, Report
 
 _NOTES = f"""\
 {flow.MESSAGES:,} messages of 1 KB to {flow.ENDPOINTS} endpoints; the middle of {flow.ROUNDS} rounds, each compared
-with the aiohttp of its own round; accepts too are the middle of {accepting.ROUNDS} rounds. Every commit is synced. Sink, database, Redis, producers and workers share this
-machine's cores, and aiohttp has them for itself and the sink. Half hanging: {hanging.RATE:,} messages a second for
-{hanging.SECONDS} s, the middle p99 of {hanging.ROUNDS} rounds in turns, a deadline of 2 s."""
+with the aiohttp of its own round; accepts too are the middle of {accepting.ROUNDS} rounds. Every commit is synced.
+Sink, database, Redis, producers and workers share this machine's cores, and aiohttp has them for itself and the sink.
+Half hanging: {hanging.RATE:,} messages a second for {hanging.SECONDS} s, the middle p99 of {hanging.ROUNDS} rounds in
+turns, a deadline of 2 s."""
 
 
 def main() -> Report:

@@ -23,10 +23,9 @@ from hookfuse.ports import DeliveryStore, Sender
 _log = logging.getLogger("hookfuse.delivery")
 
 _FAILING_SHARE = 10
-_BREATH = 2.0
 _LONGEST_BREATH = 0.04
-"""Seconds. After a claim that brought little, the worker waits twice as long as it took, so that the next one brings
-more: the busier the machine, the longer, and whoever comes to an idle one hardly waits."""
+"""Seconds. After a claim that brought little, the worker waits as long as it took, so that the next one brings more:
+the busier the machine, the longer, and whoever comes to an idle one hardly waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class Worker:
                 if claims is not None and claims.claims:
                     await self._hand_out(claims)
                     if len(claims.claims) < self.settings.batch // 4:
-                        await asyncio.sleep(min(self._claim_took * _BREATH, _LONGEST_BREATH))
+                        await asyncio.sleep(min(self._claim_took, _LONGEST_BREATH))
                 else:
                     await self._rest(claims, stopping)
         finally:
