@@ -12,6 +12,7 @@ import pytest
 from hookfuse.core.delivery import Attempt, Chosen, Claim, Deferral, DeliveryState, Place, Settlement
 from hookfuse.core.message import NewMessage
 from hookfuse.stores.postgres import PostgresStore
+from tests.unit.stores.postgres_scene import execute, message, prepare, sent
 
 LANES = 2_000
 DELIVERIES = 50_000
@@ -40,6 +41,8 @@ READS = "SELECT relname::text, idx_tup_read FROM pg_stat_user_indexes WHERE sche
 SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'hookfuse %' AND datname = current_database()"
 )
+
+LANE_UPDATES = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'lanes'"
 
 LARGE = ("lanes", "deliveries", "messages", "attempts")
 
@@ -168,3 +171,22 @@ def test_the_desk_finds_its_rows(full_url: str) -> None:
         await store.deliveries(Chosen("app_1", states=(DeliveryState.FAILED,)), limit=10)
 
     check(full_url, work, most=2_000, tables=("deliveries", "messages"))
+
+
+def test_a_lane_is_updated_in_place(postgres_url: str) -> None:
+    """A lane that is served as soon as it is rung is written twice, by claim and settle, and no index hears of it."""
+    rounds, lanes = 20, 10
+    asyncio.run(prepare(postgres_url, lanes=lanes))
+
+    async def work(store: PostgresStore) -> None:
+        for number in range(rounds):
+            await store.accept([message(number)])
+            found = await store.claim(TAKEN, lease_ms=60_000, failing_limit=10)
+            assert len(found.claims) == lanes
+            assert await store.settle([sent(claim) for claim in found.claims]) == []
+
+    asyncio.run(measure(postgres_url, work))
+    updates, in_place = asyncio.run(execute(postgres_url, LANE_UPDATES))[0]
+    # Preparing writes each lane once; that may be counted by now.
+    assert 2 * rounds * lanes <= in_place <= updates <= (2 * rounds + 1) * lanes
+    assert updates - in_place <= lanes
