@@ -460,11 +460,12 @@ async def test_a_breaker_that_changes_while_a_refusal_is_written(post: Post, mon
 
     monkeypatch.setattr(post.store, "defer", slowly)
     await post.breakers.force_open("app_1/ep_1", reason="maintenance")
-    async with post.working(), asyncio.timeout(20):
+    async with post.working() as worker, asyncio.timeout(20):
         await post.bench.send()
         await writing.wait()
         await post.breakers.unforce("app_1/ep_1")
-        await asyncio.sleep(0.05)
+        while not worker._settler._unblocked:
+            await asyncio.sleep(0)
         closed.set()
         await post.until(DeliveryState.SENT, 1)
 
