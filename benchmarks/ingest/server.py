@@ -15,6 +15,7 @@ import uvicorn
 from benchmarks.delivery.world import Place, run
 from hookfuse.api.keys import make_key
 from hookfuse.app.garbage import collect_seldom
+from hookfuse.app.protocol import server_config
 from hookfuse.app.station import Station
 from hookfuse.app.web import WebSettings, make_app
 from hookfuse.core.access import Role
@@ -26,14 +27,9 @@ async def main() -> None:
     place = Place("api", database, redis_url[0] if redis_url else None, Path(key_file))
     async with Station(place.settings()) as station:
         _, key = await make_key(station.store, Role.ADMIN, "bench")
-        config = uvicorn.Config(
-            make_app(station, settings=WebSettings()),
-            port=int(port),
-            loop="none",
-            http="httptools",
-            log_config=None,
-            access_log=False,
-        )
+        app = make_app(station, settings=WebSettings())
+        config = server_config(app, app.ingest)
+        config.port = int(port)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve())
         while not server.started:

@@ -15,6 +15,7 @@ import uvicorn
 
 from hookfuse import Policy, Streak
 from hookfuse.api.keys import make_key
+from hookfuse.app.protocol import server_config
 from hookfuse.app.station import Station, StationSettings
 from hookfuse.app.web import WebSettings, make_app
 from hookfuse.core.access import Role
@@ -36,8 +37,9 @@ def anyio_backend() -> str:
 class Service:
     """A running service, and short ways to say what tests say often."""
 
-    def __init__(self, station: Station, url: str, admin: str) -> None:
+    def __init__(self, station: Station, server: uvicorn.Server, url: str, admin: str) -> None:
         self.station = station
+        self.server = server
         self.store = station.store
         self.url = url
         self.admin = admin
@@ -105,13 +107,15 @@ async def running(
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         app = make_app(station, settings=settings or WebSettings())
-        server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning", lifespan="on"))
+        config = server_config(app, app.ingest)
+        config.port = port
+        server = uvicorn.Server(config)
         tasks = [asyncio.create_task(server.serve())]
         if working:
             tasks.append(asyncio.create_task(station.worker.run()))
         while not server.started:
             await asyncio.sleep(0.005)
-        service = Service(station, f"http://127.0.0.1:{port}", admin)
+        service = Service(station, server, f"http://127.0.0.1:{port}", admin)
         try:
             yield service
         finally:

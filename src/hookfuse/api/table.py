@@ -41,7 +41,7 @@ from hookfuse.api import (
     transitions,
     trials,
 )
-from hookfuse.api.ingest import Ingest, asks_for_it
+from hookfuse.api.ingest import Ingest, is_way
 from hookfuse.api.parts import Parts
 from hookfuse.api.problems import Problem
 from hookfuse.api.routes import Operation
@@ -97,11 +97,11 @@ class Api(Starlette):
             lifespan=lifespan,
         )
         self.router.redirect_slashes = False
-        self._ingest = Ingest(parts)
+        self.ingest = Ingest(parts)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and asks_for_it(scope):
-            await self._ingest(scope, receive, send)
+        if scope["type"] == "http" and is_way(scope["method"], scope["path"]):
+            await self.ingest(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 

@@ -33,6 +33,7 @@ from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
 from hookfuse.app.pages import keep_password_key, make_dashboard
 from hookfuse.app.parts import station_settings
+from hookfuse.app.protocol import server_config
 from hookfuse.app.station import Station
 from hookfuse.app.surface import Surface
 from hookfuse.app.tracing import attempt_spans
@@ -163,20 +164,9 @@ class Service:
         served = self._around(station, surface)
         if surface.dashboard is not None and served is not surface:
             surface.dashboard.beside = served
-        return _Server(
-            uvicorn.Config(
-                served,
-                loop="none",
-                http="httptools",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                timeout_graceful_shutdown=max(1, int(self._settings.worker_grace)),
-            ),
-            self._sock,
-        )
+        ingest = None if surface.api is None else surface.api.ingest
+        grace = max(1, int(self._settings.worker_grace))
+        return _Server(server_config(served, ingest, surface.answered, grace=grace), self._sock)
 
     @contextmanager
     def _heeding_signals(self) -> Iterator[None]:

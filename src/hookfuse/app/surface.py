@@ -10,8 +10,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from hookfuse.api.table import Api
 from hookfuse.app.health import Health
 from hookfuse.app.metrics import CONTENT_TYPE, Metrics
 from hookfuse.dashboard import Dashboard, Live
@@ -28,7 +29,7 @@ class Surface:
     """
 
     def __init__(self, health: Health, metrics: Metrics, live: Live) -> None:
-        self.api: ASGIApp | None = None
+        self.api: Api | None = None
         self.dashboard: Dashboard | None = None
         self.live = live
         self._health = health
@@ -52,12 +53,16 @@ class Surface:
         else:
             await api(scope, receive, self._counting(send, changes=scope["method"] not in _LOOKING))
 
+    def answered(self, status: int, *, changes: bool = True) -> None:
+        """The API has answered a request, which may have changed something."""
+        self._metrics.answered(status)
+        if changes:
+            self.live.ring()
+
     def _counting(self, send: Send, *, changes: bool) -> Send:
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.answered(message["status"])
-                if changes:
-                    self.live.ring()
+                self.answered(message["status"], changes=changes)
             await send(message)
 
         return counting

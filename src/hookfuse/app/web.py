@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from starlette.applications import Starlette
-
 from hookfuse.api.access import Doorkeeper
 from hookfuse.api.cursors import Cursors
 from hookfuse.api.overview_models import Watch
@@ -32,7 +30,7 @@ class WebSettings:
     """The most requests a second of one key in this process; None: no limit."""
 
 
-def make_app(station: Station, *, settings: WebSettings, watch: Watch | None = None) -> Starlette:
+def make_app(station: Station, *, settings: WebSettings, watch: Watch | None = None) -> Api:
     """The API of a station that someone else opens and closes. Make it within the station's event loop.
 
     `watch` knows how the process does; without it, only what is stored is known.
