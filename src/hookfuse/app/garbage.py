@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 
-_NEW_OBJECTS = 5_000
+_NEW_OBJECTS = 50_000
 
 
 def collect_seldom() -> None:

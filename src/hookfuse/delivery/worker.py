@@ -23,6 +23,7 @@ from hookfuse.ports import DeliveryStore, Sender
 _log = logging.getLogger("hookfuse.delivery")
 
 _FAILING_SHARE = 10
+_FEW = 32
 _LONGEST_BREATH = 0.04
 """Seconds. After a claim that brought little, the worker waits as long as it took, so that the next one brings more:
 the busier the machine, the longer, and whoever comes to an idle one hardly waits."""
@@ -100,6 +101,8 @@ class Worker:
             on_attempt=on_attempt,
         )
         self._hands: set[asyncio.Task[None]] = set()
+        self._to_begin: Sequence[Claim] = ()
+        self._handing: asyncio.Task[None] | None = None
         self._failing = 0
         self._suspects = Suspects()
         self._stopping = asyncio.Event()
@@ -110,7 +113,7 @@ class Worker:
 
     @property
     def in_hand(self) -> int:
-        return len(self._hands)
+        return len(self._hands) + len(self._to_begin)
 
     def stop(self) -> None:
         """Claim nothing more; `run` returns when what is in flight has ended, or after the grace."""
@@ -124,11 +127,17 @@ class Worker:
             while not self._stopping.is_set():
                 claims = await self._claim()
                 if claims is not None and claims.claims:
-                    await self._hand_out(claims)
+                    await self._handed_out()
+                    self._to_begin = claims.claims
+                    self._handing = asyncio.create_task(self._hand_out(claims.claims), name="hookfuse-hand-out")
+                    # The next claim is asked for while these begin, unless one of them may be tried alone.
+                    if any(claim.deaths for claim in claims.claims):
+                        await self._handed_out()
                     if len(claims.claims) < self.settings.batch // 4:
                         await asyncio.sleep(min(self._claim_took, _LONGEST_BREATH))
                 else:
                     await self._rest(claims, stopping)
+            await self._handed_out()
         finally:
             subscription.close()
             stopping.cancel()
@@ -144,7 +153,8 @@ class Worker:
         if self._stopping.is_set():
             return None
         # A worker of few slots too must try failing lanes, or they would never recover.
-        failing = max(0, max(1, self.settings.slots // _FAILING_SHARE) - self._failing)
+        in_hand = self._failing + sum(claim.failing for claim in self._to_begin)
+        failing = max(0, max(1, self.settings.slots // _FAILING_SHARE) - in_hand)
         began = time.monotonic()
         try:
             claims = await self._store.claim(
@@ -158,25 +168,35 @@ class Worker:
         return claims
 
     def _free(self) -> int:
-        return self.settings.slots - len(self._hands) - self._settler.waiting
+        # As many as are in flight may wait to be written down: else nothing is claimed while the database is at it.
+        slots, in_hand = self.settings.slots, self.in_hand
+        return min(slots - in_hand, 2 * slots - in_hand - self._settler.waiting)
 
-    async def _hand_out(self, claims: Claims) -> None:
+    async def _hand_out(self, claims: Sequence[Claim]) -> None:
+        """Begin with claims, a few in each turn of the loop, so that answers and the next claim do not wait for all."""
         dial_before = time.monotonic() + self.settings.lease - self.settings.longest_timeout - self.settings.margin
         try:
-            targets = await self._targets.of(claims.claims)
+            targets = await self._targets.of(claims)
+            self._to_begin, refused = self._suspects.sift(claims)
+            if refused and not await self._give_back(refused):
+                return
+            while self._to_begin and not self._stopping.is_set():
+                few, self._to_begin = self._to_begin[:_FEW], self._to_begin[_FEW:]
+                for claim in few:
+                    self._start(claim, targets.get(claim.endpoint_id), dial_before)
+                await asyncio.sleep(0)
+            await self._suspects.trial()
         except StoreError as error:
             _log.warning("reading endpoints waits for the database: %s", error)
-            for claim in claims.claims:
+        finally:
+            for claim in self._to_begin:
                 self._settler.defer(Deferral(claim, "released"))
-            return
-        taken, refused = self._suspects.sift(claims.claims)
-        if refused and not await self._give_back(refused):
-            for claim in taken:
-                self._settler.defer(Deferral(claim, "released"))
-            return
-        for claim in taken:
-            self._start(claim, targets.get(claim.endpoint_id), dial_before)
-        await self._suspects.trial()
+            self._to_begin = ()
+            self._room.set()
+
+    async def _handed_out(self) -> None:
+        if self._handing is not None:
+            await self._handing
 
     async def _give_back(self, deferrals: Sequence[Deferral]) -> bool:
         """Now, without waiting for the settler's next journey; false: later, because the database is away."""
@@ -232,6 +252,8 @@ class Worker:
 
     async def _finish(self) -> None:
         """Let what is in flight end, give back the rest, and write everything down."""
+        if self._handing is not None:
+            await asyncio.wait([self._handing])
         if self._hands:
             await asyncio.wait(self._hands, timeout=self.settings.grace)
         for task in list(self._hands):
