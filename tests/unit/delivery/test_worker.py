@@ -9,7 +9,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from hookfuse import Policy, State, Streak
-from hookfuse.core.delivery import Chosen, Deferral, DeliveryState, Place
+from hookfuse.core.delivery import Chosen, Claims, Deferral, DeliveryState, Place
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.sending import Request, SendResult, Trouble
 from hookfuse.delivery.worker import WorkerSettings
@@ -325,6 +325,51 @@ async def test_stop_gives_back_what_hangs(post: Post) -> None:
     assert (await post.breakers.inspect("app_1/ep_1")).totals.failed == 0
 
 
+async def _wide(post: Post, waiting: int) -> int:
+    """A lane that takes all of so many deliveries at once; returns how many were sent to widen it."""
+    await post.endpoint(cap=waiting)
+    await post.bench.widen("ep_1")
+    for _ in range(waiting):
+        await post.bench.send()
+    return await post.store.count(Chosen("app_1", states=(DeliveryState.SENT,)))
+
+
+async def test_stop_gives_back_what_has_not_begun(post: Post) -> None:
+    """A worker that is told to stop in the midst of a large claim gives back what it has not begun."""
+    before = await _wide(post, 200)
+    worker = post.worker()
+
+    def stop(request: Request) -> SendResult:
+        worker.stop()
+        return answer(200)
+
+    post.sender.answers = stop
+    await asyncio.wait_for(worker.run(), 20)
+    sent = len(post.sender.requests)
+    assert 0 < sent < 100
+    await post.until(DeliveryState.SENT, before + sent)
+    await post.until(DeliveryState.PENDING, 200 - sent)
+    assert worker.in_hand == 0
+
+
+async def test_the_next_claim_does_not_wait_for_the_first(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a large claim begins, the next is asked for, and no claim is begun twice or left behind."""
+    before = await _wide(post, 200)
+    begun: list[int] = []
+    claim = post.store.claim
+
+    async def counting(limit: int, **more: int) -> Claims:
+        begun.append(len(post.sender.requests))
+        return await claim(limit, **more)
+
+    monkeypatch.setattr(post.store, "claim", counting)
+    async with post.working(slots=200, batch=100):
+        await post.until(DeliveryState.SENT, before + 200)
+    assert begun[0] == 0
+    assert begun[1] < 100
+    assert len({request.headers for request in post.sender.requests}) == len(post.sender.requests) == 200
+
+
 async def test_a_hanging_endpoint_holds_up_nobody(post: Post) -> None:
     """While one endpoint hangs, the others' deliveries all arrive."""
     await post.endpoint("ep_hung", url="https://hung.example.com/")
@@ -407,8 +452,8 @@ async def test_suspects_are_taken_one_by_one(post: Post) -> None:
     assert post.sender.most_in_flight == 1
 
 
-async def test_a_suspect_is_tried_alone(post: Post) -> None:
-    """When a delivery that lost two workers begins, no other is in hand: its neighbours cannot be charged with it."""
+async def test_a_suspect_is_tried_alone(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a delivery that lost two workers is tried, no other is in hand: its neighbours cannot be charged with it."""
     await post.endpoint(cap=20)
     await post.bench.widen("ep_1")
     for _ in range(10):
@@ -419,16 +464,29 @@ async def test_a_suspect_is_tried_alone(post: Post) -> None:
         await post.store.rescue(deaths=3)
     for _ in range(5):
         await post.bench.send()
-    in_hand: list[int] = []
+    tried, released = asyncio.Event(), asyncio.Event()
+    claim, asked = post.store.claim, 0
+
+    async def counting(limit: int, **more: int) -> Claims:
+        nonlocal asked
+        asked += 1
+        return await claim(limit, **more)
 
     async def send(request: Request) -> SendResult:
-        in_hand.append(await post.store.count(Chosen("app_1", states=(DeliveryState.SENDING,))))
+        tried.set()
+        await released.wait()
         return answer(200)
 
+    monkeypatch.setattr(post.store, "claim", counting)
     post.sender.send = send  # type: ignore[method-assign]
     async with post.working() as worker:
+        await tried.wait()
+        # Time enough for a claim, if one were asked for.
+        for _ in range(3):
+            assert await post.store.count(Chosen("app_1", states=(DeliveryState.SENDING,))) == 1
+        assert asked == 1
+        released.set()
         await post.until_quiet(worker)
-    assert in_hand[0] == 1
 
 
 async def test_opening_by_hand_and_closing_again(post: Post) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from hookfuse.core.lanes import DAY_MS
 from hookfuse.core.message import Accepted, Answer, NewMessage, Refused
 from hookfuse.errors import StoreUnavailable
+from hookfuse.stores.postgres.arrays import numbers, texts
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.queries import SQL
 
@@ -101,7 +102,7 @@ def _kinds(messages: Iterable[NewMessage]) -> tuple[list[str], list[str | None]]
     types: dict[str, set[str]] = defaultdict(set)
     for message in messages:
         types[message.app_id].add(message.event_type)
-    return list(types), [_array_text(each) if len(each) <= _FEW_TYPES else None for each in types.values()]
+    return list(types), [texts(list(each)) if len(each) <= _FEW_TYPES else None for each in types.values()]
 
 
 def _fan_out(routes: Sequence[Any], asked: Sequence[Asked]) -> FanOut:
@@ -144,37 +145,37 @@ def _columns(keys: Iterable[Key]) -> tuple[list[str], list[str]]:
     return [app_id for app_id, _ in pairs], [key for _, key in pairs]
 
 
-def _messages(asked: Sequence[Asked]) -> tuple[list[Any], ...]:
+def _messages(asked: Sequence[Asked]) -> tuple[Any, ...]:
     messages = [message for _, message in asked]
     return (
-        [each.id for each in messages],
-        [each.app_id for each in messages],
-        [each.uid for each in messages],
-        [each.event_type for each in messages],
-        [_array_text(each.channels) for each in messages],
-        [each.deliver_ms for each in messages],
+        texts([each.id for each in messages]),
+        texts([each.app_id for each in messages]),
+        texts([each.uid for each in messages]),
+        texts([each.event_type for each in messages]),
+        # Arrays of different lengths do not fit into one array.
+        texts([texts(each.channels) for each in messages]),
+        numbers(each.deliver_ms for each in messages),
         [each.payload for each in messages],
     )
 
 
-def _keys(asked: Sequence[Asked], fan_out: FanOut) -> tuple[list[Any], ...]:
+def _keys(asked: Sequence[Asked], fan_out: FanOut) -> tuple[Any, ...]:
     return (
-        [message.idempotency_key for _, message in asked],
+        texts([message.idempotency_key for _, message in asked]),
         [message.fingerprint for _, message in asked],
-        [len(fan_out[n]) for n, _ in asked],
+        numbers(len(fan_out[n]) for n, _ in asked),
     )
 
 
-def _deliveries(asked: Sequence[Asked], fan_out: FanOut, now: int) -> tuple[list[Any], ...]:
+def _deliveries(asked: Sequence[Asked], fan_out: FanOut, now: int) -> tuple[str, ...]:
     made = [
         (message.id, endpoint_id, message.app_id, max(message.deliver_ms or now, now))
         for n, message in asked
         for endpoint_id in fan_out[n]
     ]
-    return tuple([each[column] for each in made] for column in range(4))
-
-
-def _array_text(texts: Iterable[str]) -> str:
-    """An array as Postgres writes it: arrays of different lengths do not fit into one array."""
-    quoted = ('"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts)
-    return "{" + ",".join(quoted) + "}"
+    return (
+        texts([each[0] for each in made]),
+        texts([each[1] for each in made]),
+        texts([each[2] for each in made]),
+        numbers(each[3] for each in made),
+    )

@@ -52,7 +52,7 @@ LEFT JOIN LATERAL (
 WITH taken AS (
     INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
     SELECT a.app_id, a.key, a.fingerprint, a.id, a.deliveries, $8
-    FROM unnest($1::text[], $2::text[], $9::text[], $10::bytea[], $11::integer[])
+    FROM unnest($1::text::text[], $2::text::text[], $9::text::text[], $10::bytea[], $11::text::integer[])
          AS a (id, app_id, key, fingerprint, deliveries)
     WHERE a.key IS NOT NULL
     ORDER BY a.app_id, a.key
@@ -65,7 +65,8 @@ WITH taken AS (
 stored AS (
     INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
     SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, $8, a.payload
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $9::text[])
+    FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[],
+                $6::text::bigint[], $7::bytea[], $9::text::text[])
          WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, key, n)
     WHERE a.key IS NULL OR a.id IN (SELECT message_id FROM taken)
     ORDER BY a.app_id, a.uid, a.n
@@ -75,7 +76,8 @@ stored AS (
 made AS (
     INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
     SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $8
-    FROM unnest($13::text[], $14::text[], $15::text[], $16::bigint[]) AS a (message_id, endpoint_id, app_id, due_ms)
+    FROM unnest($13::text::text[], $14::text::text[], $15::text::text[], $16::text::bigint[])
+         AS a (message_id, endpoint_id, app_id, due_ms)
     WHERE (a.message_id IN (SELECT id FROM stored)) IS TRUE
     RETURNING endpoint_id, due_ms
 ),
@@ -98,11 +100,11 @@ WHERE k.app_id = a.app_id AND k.key = a.key;
 SELECT * FROM hookfuse.claim($1, $2, $3, $4, $5, $6);
 
 -- name: settle
--- Numbers come as the text of an array: the driver looks at each of them more than once, but at a text only once.
+-- Arrays come as texts.
 SELECT hookfuse.settle(
-    $1::text[], $2::text[], $3::text::bigint[], $4::text[], $5::text[], $6::text::bigint[], $7::text::bigint[],
-    $8::text::integer[], $9::text[], $10::text::bigint[], $11::text::integer[], $12::text[], $13::text::bigint[],
-    $14::text[], $15::bytea[]
+    $1::text::text[], $2::text::text[], $3::text::bigint[], $4::text::text[], $5::text::text[], $6::text::bigint[],
+    $7::text::bigint[], $8::text::integer[], $9::text::text[], $10::text::bigint[], $11::text::integer[],
+    $12::text::text[], $13::text::bigint[], $14::text::text[], $15::bytea[]
 );
 
 -- name: unblock_lanes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hookfuse.core.delivery import Attempt, Claim, Deferral, DeliveryState, Place, Rescued, Settlement
 from hookfuse.core.duty import Tenure
+from hookfuse.stores.postgres.arrays import numbers, texts
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.duties import holds
 from hookfuse.stores.postgres.queries import SQL
@@ -87,20 +88,20 @@ async def settle_all(db: Connection, ends: Sequence[End]) -> set[int]:
 def _columns(ends: Sequence[End]) -> tuple[Any, ...]:
     attempts = [each.attempt for each in ends]
     return (
-        [each.claim.message_id for each in ends],
-        [each.claim.endpoint_id for each in ends],
-        _numbers(each.claim.token for each in ends),
-        [each.state.value for each in ends],
-        [storable(each.reason) for each in ends],
-        _numbers(each.delay_ms for each in ends),
-        _numbers(each.wait_ms for each in ends),
-        _numbers(map(_marks, ends)),
-        [each and each.id for each in attempts],
-        _numbers(each and each.at_ms for each in attempts),
-        _numbers(each and each.status for each in attempts),
-        [each and storable(each.trouble) for each in attempts],
-        _numbers(each and each.latency_ms for each in attempts),
-        [each and storable(each.detail) for each in attempts],
+        texts([each.claim.message_id for each in ends]),
+        texts([each.claim.endpoint_id for each in ends]),
+        numbers(each.claim.token for each in ends),
+        texts([each.state.value for each in ends]),
+        texts([storable(each.reason) for each in ends]),
+        numbers(each.delay_ms for each in ends),
+        numbers(each.wait_ms for each in ends),
+        numbers(map(_marks, ends)),
+        texts([each and each.id for each in attempts]),
+        numbers(each and each.at_ms for each in attempts),
+        numbers(each and each.status for each in attempts),
+        texts([each and storable(each.trouble) for each in attempts]),
+        numbers(each and each.latency_ms for each in attempts),
+        texts([each and storable(each.detail) for each in attempts]),
         [each and each.response for each in attempts],
     )
 
@@ -115,8 +116,3 @@ def _marks(end: End) -> int:
         + end.slow * 16
         + (end.attempt is not None and end.attempt.manual) * 32
     )
-
-
-def _numbers(numbers: Iterable[int | None]) -> str:
-    """An array as Postgres writes it: the driver would look at each number several times."""
-    return "{" + ",".join(["NULL" if each is None else str(each) for each in numbers]) + "}"
