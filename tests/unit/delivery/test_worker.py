@@ -453,7 +453,7 @@ async def test_suspects_are_taken_one_by_one(post: Post) -> None:
 
 
 async def test_a_suspect_is_tried_alone(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a delivery that lost two workers is tried, no other is in hand: its neighbours cannot be charged with it."""
+    """While a delivery that lost two workers is tried, no other is in hand: its neighbours are not charged with it."""
     await post.endpoint(cap=20)
     await post.bench.widen("ep_1")
     for _ in range(10):
