@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 # How many processes run tests at once. Many tests wait for servers and clocks of their own, so two pay even on one core.
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -q --disable-pip-version-check
