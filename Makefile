@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 ARGS ?=
-# How many processes run tests at once. Many tests wait for servers and clocks of their own, so two pay even on one core.
+# How many processes run tests at once. Many tests wait for servers and clocks of their own, so three pay on two cores.
 TEST_PROCESSES ?= 3
 
 BIN := .venv/bin

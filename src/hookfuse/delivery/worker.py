@@ -101,7 +101,9 @@ class Worker:
             on_attempt=on_attempt,
         )
         self._hands: set[asyncio.Task[None]] = set()
+        self._claimed: Sequence[Claim] = ()
         self._to_begin: Sequence[Claim] = ()
+        self._dial_before = 0.0
         self._handing: asyncio.Task[None] | None = None
         self._failing = 0
         self._suspects = Suspects()
@@ -113,7 +115,7 @@ class Worker:
 
     @property
     def in_hand(self) -> int:
-        return len(self._hands) + len(self._to_begin)
+        return len(self._hands) + len(self._to_begin) + len(self._claimed)
 
     def stop(self) -> None:
         """Claim nothing more; `run` returns when what is in flight has ended, or after the grace."""
@@ -127,12 +129,7 @@ class Worker:
             while not self._stopping.is_set():
                 claims = await self._claim()
                 if claims is not None and claims.claims:
-                    await self._handed_out()
-                    self._to_begin = claims.claims
-                    self._handing = asyncio.create_task(self._hand_out(claims.claims), name="hookfuse-hand-out")
-                    # The next claim is asked for while these begin, unless one of them may be tried alone.
-                    if any(claim.deaths for claim in claims.claims):
-                        await self._handed_out()
+                    await self._begin_with(claims.claims)
                     if len(claims.claims) < self.settings.batch // 4:
                         await asyncio.sleep(min(self._claim_took, _LONGEST_BREATH))
                 else:
@@ -156,6 +153,7 @@ class Worker:
         in_hand = self._failing + sum(claim.failing for claim in self._to_begin)
         failing = max(0, max(1, self.settings.slots // _FAILING_SHARE) - in_hand)
         began = time.monotonic()
+        self._dial_before = began + self.settings.lease - self.settings.longest_timeout - self.settings.margin
         try:
             claims = await self._store.claim(
                 min(self._free(), wanted), lease_ms=int(self.settings.lease * 1000), failing_limit=failing
@@ -172,9 +170,23 @@ class Worker:
         slots, in_hand = self.settings.slots, self.in_hand
         return min(slots - in_hand, 2 * slots - in_hand - self._settler.waiting)
 
-    async def _hand_out(self, claims: Sequence[Claim]) -> None:
+    async def _begin_with(self, claims: Sequence[Claim]) -> None:
+        """Hand these out after those before them. Returns at once, so that the next can be claimed meanwhile."""
+        self._claimed = claims
+        await self._handed_out()
+        self._to_begin, self._claimed = claims, ()
+        handing = self._hand_out(claims, self._dial_before)
+        self._handing = asyncio.create_task(handing, name="hookfuse-hand-out")
+        if any(claim.deaths for claim in claims):
+            # One of them may be tried alone: nothing else is to be in hand then.
+            await self._handed_out()
+
+    async def _handed_out(self) -> None:
+        if self._handing is not None:
+            await self._handing
+
+    async def _hand_out(self, claims: Sequence[Claim], dial_before: float) -> None:
         """Begin with claims, a few in each turn of the loop, so that answers and the next claim do not wait for all."""
-        dial_before = time.monotonic() + self.settings.lease - self.settings.longest_timeout - self.settings.margin
         try:
             targets = await self._targets.of(claims)
             self._to_begin, refused = self._suspects.sift(claims)
@@ -193,10 +205,6 @@ class Worker:
                 self._settler.defer(Deferral(claim, "released"))
             self._to_begin = ()
             self._room.set()
-
-    async def _handed_out(self) -> None:
-        if self._handing is not None:
-            await self._handing
 
     async def _give_back(self, deferrals: Sequence[Deferral]) -> bool:
         """Now, without waiting for the settler's next journey; false: later, because the database is away."""
@@ -252,6 +260,9 @@ class Worker:
 
     async def _finish(self) -> None:
         """Let what is in flight end, give back the rest, and write everything down."""
+        for claim in self._claimed:
+            self._settler.defer(Deferral(claim, "released"))
+        self._claimed = ()
         if self._handing is not None:
             await asyncio.wait([self._handing])
         if self._hands:

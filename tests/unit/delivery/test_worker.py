@@ -9,7 +9,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from hookfuse import Policy, State, Streak
-from hookfuse.core.delivery import Chosen, Claims, Deferral, DeliveryState, Place
+from hookfuse.core.delivery import Chosen, Claim, Claims, Deferral, DeliveryState, Place
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.sending import Request, SendResult, Trouble
 from hookfuse.delivery.worker import WorkerSettings
@@ -350,6 +350,25 @@ async def test_stop_gives_back_what_has_not_begun(post: Post) -> None:
     await post.until(DeliveryState.SENT, before + sent)
     await post.until(DeliveryState.PENDING, 200 - sent)
     assert worker.in_hand == 0
+
+
+async def test_a_cancelled_worker_gives_back_its_claims(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is cancelled with one claim about to begin, and another behind it, gives back both."""
+    await _wide(post, 200)
+
+    async def never(claims: Sequence[Claim]) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(post.targets, "of", never)
+    worker = post.worker(slots=200, batch=100)
+    running = asyncio.create_task(worker.run())
+    await post.until(DeliveryState.SENDING, 200)
+    assert worker.in_hand == 200
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await post.until(DeliveryState.PENDING, 200)
+    assert post.sender.requests == []
 
 
 async def test_the_next_claim_does_not_wait_for_the_first(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
