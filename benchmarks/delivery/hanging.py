@@ -22,8 +22,8 @@ from hookfuse.testing.receivers import Hang, Ok, Order, ReceiversProcess
 
 ENDPOINTS = 100
 RATE = 1_000
-SECONDS = 10
-ROUNDS = 5
+SECONDS = 6
+ROUNDS = 9
 TIMEOUT_MS = 2_000
 THROUGHPUT = 0.9
 P99 = 1.2
