@@ -166,9 +166,7 @@ class Worker:
         return claims
 
     def _free(self) -> int:
-        # As many as are in flight may wait to be written down: else nothing is claimed while the database is at it.
-        slots, in_hand = self.settings.slots, self.in_hand
-        return min(slots - in_hand, 2 * slots - in_hand - self._settler.waiting)
+        return self.settings.slots - self.in_hand - self._settler.waiting
 
     async def _begin_with(self, claims: Sequence[Claim]) -> None:
         """Hand these out after those before them. Returns at once, so that the next can be claimed meanwhile."""
