@@ -56,8 +56,10 @@ held AS MATERIALIZED (
     ORDER BY m.id FOR SHARE
 ),
 added AS (
-    INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-    SELECT h.id, l.endpoint_id, h.app_id, 0, moment.now, moment.now, moment.now, h.created_ms
+    INSERT INTO hookfuse.deliveries (
+        message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms, asked
+    )
+    SELECT h.id, l.endpoint_id, h.app_id, 0, moment.now, moment.now, moment.now, h.created_ms, true
     FROM held AS h JOIN hookfuse.lanes AS l ON l.endpoint_id = $1 AND l.app_id = h.app_id AND l.stop & 8 = 0
     CROSS JOIN moment
     ON CONFLICT (message_id, endpoint_id) DO NOTHING

@@ -34,8 +34,8 @@ FROM json_each(:endpoints) AS e;
 SELECT 1 FROM lanes WHERE endpoint_id = :endpoint AND app_id = :app AND stop & 8 = 0;
 
 -- name: add_deliveries
-INSERT INTO deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-SELECT m.id, l.endpoint_id, m.app_id, 0, :now, :now, :now, m.created_ms
+INSERT INTO deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms, asked)
+SELECT m.id, l.endpoint_id, m.app_id, 0, :now, :now, :now, m.created_ms, 1
 FROM lanes AS l JOIN messages AS m ON m.app_id = l.app_id
 WHERE l.endpoint_id = :endpoint AND l.stop & 8 = 0
   AND m.id IN (SELECT value FROM json_each(:messages)) AND m.payload IS NOT NULL
