@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -196,6 +197,26 @@ async def test_what_is_refused(idle: Service) -> None:
         assert answers[0][1]["content-type"] == "application/problem+json"
 
 
+async def test_lengths_of_many_digits(idle: Service) -> None:
+    """A length counts with all its digits: what is announced as too long is refused before any of it is read."""
+    app_id = await idle.app()
+    async with line(idle) as here:
+        here.say(head(idle, app_id, f"Content-Length: {len(BODY):030}"), BODY)
+        assert (await here.hear())[0] == 202
+    for announced in ("0" * 19 + "1" + "0" * 11, str(256 * 1024 + 1)):
+        async with line(idle) as here:
+            here.say(head(idle, app_id, f"Content-Length: {announced}"), BODY)
+            assert (await here.hear())[0] == 413
+
+
+async def test_a_stranger_with_much_to_say(idle: Service) -> None:
+    """Whoever has no key is refused before a large body is read."""
+    app_id = await idle.app()
+    async with line(idle) as here:
+        here.say(head(idle, app_id, "Content-Length: 200000").replace(b"Bearer ", b"Bearer x"), b"{")
+        assert (await here.hear())[0] == 401
+
+
 async def test_waiting_for_leave_to_go_on(idle: Service) -> None:
     """A client that asks whether it may send its body is told so, and is answered."""
     app_id = await idle.app()
@@ -246,6 +267,26 @@ async def test_a_client_that_leaves(idle: Service, slow: Slow) -> None:
         return await idle.store.count(Chosen(app_id)) == 1
 
     await idle.until(is_stored)
+
+
+async def test_a_client_that_leaves_with_more_to_come(idle: Service, slow: Slow) -> None:
+    """A client that leaves with several requests under way is not written to, and nothing goes wrong by it."""
+    wrong: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: wrong.append(context))
+    app_id = await idle.app()
+    await idle.endpoint(app_id)
+    async with line(idle) as here:
+        here.say(WAYS["plain"](idle, app_id) * 3)
+        await slow.begun.wait()
+    slow.may_end.set()
+
+    async def is_over() -> bool:
+        return not idle.server.server_state.tasks
+
+    await idle.until(is_over)
+    gc.collect()
+    assert wrong == []
+    assert await idle.store.count(Chosen(app_id)) >= 1
 
 
 async def test_a_server_that_ends(idle: Service, slow: Slow) -> None:

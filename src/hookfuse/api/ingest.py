@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from hashlib import blake2b
@@ -35,6 +36,7 @@ from hookfuse.errors import HookfuseError, InvalidInput
 _PREFIX: Final = "/api/v1/app/"
 _SUFFIX: Final = "/msg"
 _LONGEST_KEY = 256
+_MANY_DIGITS = 19
 _LATEST_MS = 366 * 86_400_000
 _MOST_UIDS = 10_000
 _UID_TTL = 3.0
@@ -189,7 +191,9 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
         elif name == b"idempotency-key":
             idempotency = value
         elif name == b"content-length" and value.isdigit():
-            length = int(value[:20])
+            # None of the digits may be left out: the parser reads them all.
+            digits = value.lstrip(b"0")
+            length = int(digits or b"0") if len(digits) < _MANY_DIGITS else sys.maxsize
     return Head(authorization, idempotency, length)
 
 

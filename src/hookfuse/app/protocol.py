@@ -1,8 +1,8 @@
 """HTTP as uvicorn speaks it, with a short way for messages: from the parser to `Ingest`, and back in one write.
 
 Most of what a message costs over HTTP is the way through ASGI. So a plain request to send one does not take it. What
-is not plain about others (a body of unknown length or too long, an escape in the path, an answer before it that is
-still to come) goes the long way, to the same `Ingest`.
+is not plain about others (a body that is large or of unknown length, an escape in the path, an answer before it that
+is still to come) goes the long way, to the same `Ingest`: there nobody's large body is read before the key is known.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from hookfuse.api.ingest import Answer, Head, Ingest, is_way, read_head
@@ -95,7 +96,7 @@ class MessageProtocol(HttpToolsProtocol):
         if not is_way(self.parser.get_method().decode(), way) or self.parser.should_upgrade():
             return None
         head = read_head(self.headers)
-        if not 0 < head.length <= self._ingest.limit:
+        if not 0 < head.length <= min(self._ingest.limit, HIGH_WATER_LIMIT):
             return None
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
         return _Exchange(way, query, head, keep_alive=keep_alive)
@@ -104,20 +105,21 @@ class MessageProtocol(HttpToolsProtocol):
         try:
             answer = await self._ingest.answer(exchange.path, exchange.query, exchange.head, exchange.read)
             assert answer is not None, "the body was read before"
-            if self.flow.write_paused and not exchange.disconnected:
+            self._told(answer.status)
+            if self.flow.write_paused:
                 await self.flow.drain()
+            if self.transport.is_closing():
+                # The client has left.
+                return
+            exchange.response_complete = True
+            self.transport.write(self._written(answer, exchange.keep_alive))
+            if not exchange.keep_alive:
+                self.transport.close()
+            self.on_response_complete()
         except BaseException:
             # The server ends, and will not wait for the answer.
             self.transport.close()
             raise
-        self._told(answer.status)
-        if exchange.disconnected:
-            return
-        exchange.response_complete = True
-        self.transport.write(self._written(answer, exchange.keep_alive))
-        if not exchange.keep_alive:
-            self.transport.close()
-        self.on_response_complete()
 
     def _written(self, answer: Answer, keep_alive: bool) -> bytes:
         lines = [b"%b: %b\r\n" % each for each in (*self.server_state.default_headers, *answer.headers)]

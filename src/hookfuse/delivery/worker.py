@@ -206,14 +206,17 @@ class Worker:
 
     async def _give_back(self, deferrals: Sequence[Deferral]) -> bool:
         """Now, without waiting for the settler's next journey; false: later, because the database is away."""
+        given_back = False
         try:
             await self._store.defer(deferrals)
+            given_back = True
         except StoreError as error:
             _log.warning("giving back claims waits for the database: %s", error)
-            for each in deferrals:
-                self._settler.defer(each)
-            return False
-        return True
+        finally:
+            if not given_back:
+                for each in deferrals:
+                    self._settler.defer(each)
+        return given_back
 
     def _start(self, claim: Claim, target: Target | None, dial_before: float) -> None:
         task = asyncio.get_running_loop().create_task(self._courier.deliver(claim, target, dial_before))
@@ -258,11 +261,12 @@ class Worker:
 
     async def _finish(self) -> None:
         """Let what is in flight end, give back the rest, and write everything down."""
-        for claim in self._claimed:
-            self._settler.defer(Deferral(claim, "released"))
-        self._claimed = ()
+        self._stopping.set()
         if self._handing is not None:
             await asyncio.wait([self._handing])
+        for claim in (*self._to_begin, *self._claimed):
+            self._settler.defer(Deferral(claim, "released"))
+        self._to_begin = self._claimed = ()
         if self._hands:
             await asyncio.wait(self._hands, timeout=self.settings.grace)
         for task in list(self._hands):
