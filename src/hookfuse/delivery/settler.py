@@ -41,6 +41,7 @@ class Settler:
         self._settlements: list[Settlement] = []
         self._deferrals: list[Deferral] = []
         self._unblocked: set[str] = set()
+        self._travelling = 0
         self._journey: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -60,7 +61,8 @@ class Settler:
 
     @property
     def waiting(self) -> int:
-        return len(self._settlements) + len(self._deferrals)
+        """How many are not written yet, those on their way included."""
+        return len(self._settlements) + len(self._deferrals) + self._travelling
 
     async def flush(self) -> None:
         """Wait until everything is written."""
@@ -77,6 +79,7 @@ class Settler:
             while self._settlements or self._deferrals or self._unblocked:
                 settlements, self._settlements = _cut(self._settlements)
                 deferrals, self._deferrals = _cut(self._deferrals)
+                self._travelling = len(settlements) + len(deferrals)
                 unblocked: list[str] = []
                 if not self._deferrals:
                     unblocked, self._unblocked = sorted(self._unblocked), set()
@@ -86,8 +89,10 @@ class Settler:
                     await self._write(partial(self._store.defer, deferrals))
                 if unblocked:
                     await self._write(partial(self._store.unblock, unblocked))
+                self._travelling = 0
                 self._written([*(each.claim for each in settlements), *(each.claim for each in deferrals)])
         finally:
+            self._travelling = 0
             self._journey = None
             self._idle.set()
 

@@ -9,7 +9,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from hookfuse import Policy, State, Streak
-from hookfuse.core.delivery import Chosen, Claim, Claims, Deferral, DeliveryState, Place
+from hookfuse.core.delivery import Chosen, Claim, Claims, Deferral, DeliveryState, Place, Settlement
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.sending import Request, SendResult, Trouble
 from hookfuse.delivery.worker import WorkerSettings
@@ -369,6 +369,26 @@ async def test_a_cancelled_worker_gives_back_its_claims(post: Post, monkeypatch:
         await running
     await post.until(DeliveryState.PENDING, 200)
     assert post.sender.requests == []
+
+
+async def test_a_crash_costs_no_more_than_the_slots(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing can be written down, no more is sent than there are slots: only that may be sent twice."""
+    before = await _wide(post, 50)
+    away, settle = asyncio.Event(), post.store.settle
+
+    async def settling(settlements: Sequence[Settlement]) -> Sequence[Claim]:
+        await away.wait()
+        return await settle(settlements)
+
+    monkeypatch.setattr(post.store, "settle", settling)
+    async with post.working(slots=10, batch=10):
+        await post.until_attempts(10)
+        # Time enough for a claim, if one were asked for.
+        for _ in range(3):
+            assert await post.store.count(Chosen("app_1", states=(DeliveryState.SENDING,))) == 10
+        assert len(post.sender.requests) == 10
+        away.set()
+        await post.until(DeliveryState.SENT, before + 50)
 
 
 async def test_the_next_claim_does_not_wait_for_the_first(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
