@@ -374,13 +374,22 @@ async def test_a_cancelled_worker_gives_back_its_claims(post: Post, monkeypatch:
 async def test_a_crash_costs_no_more_than_the_slots(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """While nothing can be written down, no more is sent than there are slots: only that may be sent twice."""
     before = await _wide(post, 50)
-    away, settle = asyncio.Event(), post.store.settle
+    begun, away, settle = asyncio.Event(), asyncio.Event(), post.store.settle
 
     async def settling(settlements: Sequence[Settlement]) -> Sequence[Claim]:
+        begun.set()
         await away.wait()
         return await settle(settlements)
 
+    async def send(request: Request) -> SendResult:
+        post.sender.requests.append(request)
+        if len(post.sender.requests) == 10:
+            # It ends while the others are being written down.
+            await begun.wait()
+        return answer(200)
+
     monkeypatch.setattr(post.store, "settle", settling)
+    post.sender.send = send  # type: ignore[method-assign]
     async with post.working(slots=10, batch=10):
         await post.until_attempts(10)
         # Time enough for a claim, if one were asked for.
