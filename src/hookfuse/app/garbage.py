@@ -2,7 +2,7 @@
 
 Every request in flight is a dozen objects that live for some milliseconds. By default the collector looks after each
 700 new ones, finds most of them alive, and promotes them to where looking is expensive: a sixth of a worker's time.
-Nothing on the way of a delivery makes cycles, so it may look seldom.
+Nothing on the way of a delivery makes cycles, so it may look seldom: at more than all requests in flight are made of.
 """
 
 from __future__ import annotations

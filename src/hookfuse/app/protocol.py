@@ -117,7 +117,7 @@ class MessageProtocol(HttpToolsProtocol):
                 self.transport.close()
             self.on_response_complete()
         except BaseException:
-            # The server ends, and will not wait for the answer.
+            # Without an answer the connection is of no use: what came next on it would be taken for one.
             self.transport.close()
             raise
 

@@ -334,6 +334,19 @@ async def _wide(post: Post, waiting: int) -> int:
     return await post.store.count(Chosen("app_1", states=(DeliveryState.SENT,)))
 
 
+def _begun_at_each_claim(post: Post, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many requests had begun when each claim was asked for; it grows with every claim."""
+    begun: list[int] = []
+    claim = post.store.claim
+
+    async def noting(limit: int, **more: int) -> Claims:
+        begun.append(len(post.sender.requests))
+        return await claim(limit, **more)
+
+    monkeypatch.setattr(post.store, "claim", noting)
+    return begun
+
+
 async def test_stop_gives_back_what_has_not_begun(post: Post) -> None:
     """A worker that is told to stop in the midst of a large claim gives back what it has not begun."""
     before = await _wide(post, 200)
@@ -403,14 +416,7 @@ async def test_a_crash_costs_no_more_than_the_slots(post: Post, monkeypatch: pyt
 async def test_the_next_claim_does_not_wait_for_the_first(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a large claim begins, the next is asked for, and no claim is begun twice or left behind."""
     before = await _wide(post, 200)
-    begun: list[int] = []
-    claim = post.store.claim
-
-    async def counting(limit: int, **more: int) -> Claims:
-        begun.append(len(post.sender.requests))
-        return await claim(limit, **more)
-
-    monkeypatch.setattr(post.store, "claim", counting)
+    begun = _begun_at_each_claim(post, monkeypatch)
     async with post.working(slots=200, batch=100):
         await post.until(DeliveryState.SENT, before + 200)
     assert begun[0] == 0
@@ -513,26 +519,20 @@ async def test_a_suspect_is_tried_alone(post: Post, monkeypatch: pytest.MonkeyPa
     for _ in range(5):
         await post.bench.send()
     tried, released = asyncio.Event(), asyncio.Event()
-    claim, asked = post.store.claim, 0
-
-    async def counting(limit: int, **more: int) -> Claims:
-        nonlocal asked
-        asked += 1
-        return await claim(limit, **more)
+    claims = _begun_at_each_claim(post, monkeypatch)
 
     async def send(request: Request) -> SendResult:
         tried.set()
         await released.wait()
         return answer(200)
 
-    monkeypatch.setattr(post.store, "claim", counting)
     post.sender.send = send  # type: ignore[method-assign]
     async with post.working() as worker:
         await tried.wait()
         # Time enough for a claim, if one were asked for.
         for _ in range(3):
             assert await post.store.count(Chosen("app_1", states=(DeliveryState.SENDING,))) == 1
-        assert asked == 1
+        assert len(claims) == 1
         released.set()
         await post.until_quiet(worker)
 
