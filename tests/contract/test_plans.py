@@ -77,7 +77,7 @@ PLANNED: dict[str, tuple[Any, ...]] = {
     "attempts_of_endpoint_page": (-1, "", 1 << 62, "~", 50, "app_1", "ep_1", None, None, None, None),
     "attempts_of_message_page": (-1, "", 1 << 62, "~", 50, "app_1", None, None, None, None, None, "msg_0000010"),
     "attempted_page": (-1, "", 1 << 62, "~", 50, "app_1", "ep_1", None, None, None),
-    "open_deliveries_page": ("", "", "~", "~", 50, "app_1", None, None, None, None, [0, 1]),
+    "open_deliveries_page": ("", "", "~", "~", 50, "app_1", None, None, None, None, ["pending"]),
     "lost_deliveries_page": ("", "", "~", "~", 50, "app_1", None, None, None, None, ["failed"]),
     "all_deliveries_page": ("", "", "~", "~", 50, "app_1", None, None, None, None, None),
     "delivery_counts": ("app_1", "ep_1", 0, 1 << 60),

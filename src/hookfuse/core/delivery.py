@@ -163,3 +163,5 @@ class Rescued:
     returned: int
     quarantined: tuple[Place, ...] = ()
     """Those that lost too many workers."""
+    more: bool = False
+    """Whether to ask again at once: not everything was looked at."""

@@ -41,7 +41,7 @@ class Rescuer:
                     endpoint_id,
                     self._deaths,
                 )
-            if rescued.returned + len(rescued.quarantined) < _PAGE:
+            if not rescued.more:
                 break
         if returned:
             _log.warning("%d deliveries of lost workers came back", returned)

@@ -17,7 +17,7 @@ _DELIVERIES = """
 SELECT d.message_id, d.endpoint_id, d.state, d.attempts, m.payload
 FROM {schema}deliveries AS d JOIN {schema}messages AS m ON m.id = d.message_id
 """
-_LEASES = "SELECT message_id, endpoint_id, place FROM {schema}deliveries WHERE queue = 2"
+_LEASES = "SELECT message_id, endpoint_id, {lease_ms} FROM {schema}deliveries WHERE token IS NOT NULL"
 _OPEN = "SELECT count(*) FROM {schema}deliveries WHERE queue IS NOT NULL"
 _MESSAGES = "SELECT count(*) FROM {schema}messages"
 
@@ -28,12 +28,15 @@ class Database(Protocol):
     url: str
     shared: bool
     """Whether several processes may use it at once."""
+    lease_ms: str
+    """Where it says when a lease ends."""
 
     async def rows(self, statement: str) -> Sequence[Sequence[Any]]: ...
 
 
 class SqliteDatabase:
     shared = False
+    lease_ms = "place"
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "hookfuse.db"
@@ -41,7 +44,7 @@ class SqliteDatabase:
 
     async def rows(self, statement: str) -> Sequence[Sequence[Any]]:
         # In a thread: a connection that waits for the file must not stop the test.
-        return await asyncio.to_thread(self._rows, statement.format(schema=""))
+        return await asyncio.to_thread(self._rows, statement.format(schema="", lease_ms=self.lease_ms))
 
     def _rows(self, statement: str) -> Sequence[Sequence[Any]]:
         db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -54,6 +57,7 @@ class SqliteDatabase:
 
 class PostgresDatabase:
     shared = True
+    lease_ms = "lease_ms"
 
     def __init__(self, url: str, *, by_way_of: str | None = None) -> None:
         self._direct = url
@@ -62,7 +66,8 @@ class PostgresDatabase:
     async def rows(self, statement: str) -> Sequence[Sequence[Any]]:
         db = await asyncpg.connect(self._direct)
         try:
-            return [tuple(row) for row in await db.fetch(statement.format(schema="hookfuse."))]
+            named = statement.format(schema="hookfuse.", lease_ms=self.lease_ms)
+            return [tuple(row) for row in await db.fetch(named)]
         finally:
             await db.close()
 
@@ -77,7 +82,7 @@ async def dump(database: Database) -> list[Stored]:
 
 async def leases(database: Database) -> dict[Pair, float]:
     """Until when each delivery is with a worker, in Unix seconds."""
-    return {(message, endpoint): place / 1000 for message, endpoint, place in await database.rows(_LEASES)}
+    return {(message, endpoint): end_ms / 1000 for message, endpoint, end_ms in await database.rows(_LEASES)}
 
 
 async def unfinished(database: Database) -> int:

@@ -83,6 +83,26 @@ async def test_a_lane_is_rung_as_it_is_now(postgres_url: str, anyio_backend: str
         await other.close()
 
 
+async def test_a_claim_that_ends_during_a_rescue(postgres_url: str, anyio_backend: str) -> None:
+    """A lane is looked at again when the lease of a claim ends that was made while a rescue waited for the lane."""
+    await prepare(postgres_url, lanes=1, messages=3)
+    other = await asyncpg.connect(postgres_url)
+    try:
+        async with opened(postgres_url) as store:
+            (short,) = (await store.claim(1, lease_ms=1, failing_limit=1)).claims
+            assert len((await store.claim(1, lease_ms=60_000, failing_limit=1)).claims) == 1
+            await store.settle([sent(short)])
+            async with other.transaction():
+                # It holds the lane until its transaction ends.
+                *taken, _ = await other.fetch("SELECT * FROM hookfuse.claim(12, 1, 0, 1, 0, 42, 10)")
+                assert len(taken) == 1
+                rescuing = asyncio.ensure_future(store.rescue(deaths=3))
+                await until_someone_waits(other)
+            assert (await rescuing).returned + (await store.rescue(deaths=3)).returned == 1
+    finally:
+        await other.close()
+
+
 async def test_nobody_deadlocks(postgres_url: str, anyio_backend: str) -> None:
     """Batches that cross the same lanes in every order, and people who pause, retry and cancel, never deadlock."""
     await prepare(postgres_url, lanes=6, messages=60)
@@ -91,7 +111,7 @@ async def test_nobody_deadlocks(postgres_url: str, anyio_backend: str) -> None:
 
     async def deliver(store: PostgresStore) -> None:
         while time.monotonic() < ends:
-            claims = list((await store.claim(20, lease_ms=60_000, failing_limit=20)).claims)
+            claims = list((await store.claim(20, lease_ms=chance.choice([1, 60_000]), failing_limit=20)).claims)
             chance.shuffle(claims)
             await store.settle([sent(claim) for claim in claims])
 
@@ -103,6 +123,8 @@ async def test_nobody_deadlocks(postgres_url: str, anyio_backend: str) -> None:
             await store.pause_application("app_1", True)
             await store.pause_application("app_1", False)
             await store.unblock([f"ep_{chance.randrange(6):02}" for _ in range(6)])
+            await store.change_endpoint(f"ep_{chance.randrange(6):02}", {"channels": chance.choice([None, ("eu",)])})
+            await store.rescue(deaths=3)
             await store.accept([message(1_000 + chance.randrange(1 << 40)) for _ in range(5)])
 
     async with opened(postgres_url) as store, opened(postgres_url) as other, asyncio.TaskGroup() as group:

@@ -73,6 +73,7 @@ class PostgresStore(Serving, Notices, Leading, Members):
         bounds.whole("pool_size", pool_size, 1, 1000)
         self._deadline = bounds.seconds("deadline", deadline, 0.1, 60)
         self._connections = Connections(url, size=pool_size, pooled=pooled, deadline=self._deadline)
+        self._routes = accept.Routes()
         self._bell = Bell(listen_url or (None if pooled else url), self._notify, answers_within=self._deadline)
 
     async def open(self) -> None:
@@ -144,7 +145,7 @@ class PostgresStore(Serving, Notices, Leading, Members):
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
         run = self._connections.alone if accept.is_plain(messages) else self._connections.together
-        answers = await run(Purpose.ACCEPT, lambda db: accept.accept(db, messages))
+        answers = await run(Purpose.ACCEPT, lambda db: accept.accept(db, self._routes, messages))
         self._bell.ring()
         return answers
 

@@ -10,7 +10,8 @@ from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.settle import End, Lease, settle_all
 
-_BELLS = 1000
+_BELLS = 64
+"""Each is for fifty lanes at most, so a claim rings some thousands of them at most."""
 _FIELDS = len(Claim._fields)
 """The columns are in their order; what follows is for the last row."""
 

@@ -15,6 +15,7 @@ from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.queries import SQL
 
 _JSON = frozenset({"metadata", "policy", "retry", "response"})
+_ROUTED = frozenset({"event_types", "channels"})
 _FIXED = frozenset({"id", "app_id", "stop", "version", "created_ms", "updated_ms", "disabled_ms", "disabled_reason"})
 
 
@@ -60,6 +61,7 @@ async def add_endpoint(db: Connection, endpoint: Endpoint) -> Endpoint:
     if application is None:
         raise InvalidInput(f"There is no application {shown(endpoint.app_id)}.")
     await _write(db, "add_endpoint", endpoint.uid, _text(_values(endpoint)))
+    await db.execute(SQL["change_routes"], [endpoint.id])
     await db.execute(SQL["add_lane"], endpoint.id)
     if application["paused_ms"] is not None:
         await _stop(db, [endpoint.id], Stop.APP_PAUSED)
@@ -78,6 +80,8 @@ async def endpoints_of(db: Connection, ids: Sequence[str]) -> list[Endpoint]:
 
 
 async def change_endpoint(db: Connection, id_: str, changes: Mapping[str, Any], version: int | None) -> Endpoint | None:
+    if not changes.keys().isdisjoint(_ROUTED):
+        await db.execute(SQL["change_routes"], [id_])
     if version is not None and await db.fetchval(SQL["hold_endpoint"], id_) != version:
         return None
     await _write(db, "change_endpoint", changes.get("uid"), id_, _changes(Endpoint, changes))
@@ -105,6 +109,7 @@ async def delete_endpoint(db: Connection, id_: str) -> bool:
 
 
 async def _delete(db: Connection, ids: Sequence[str]) -> None:
+    await db.execute(SQL["change_routes"], list(ids))
     await _stop(db, ids, Stop.DELETED)
     await db.execute(SQL["cancel_waiting"], list(ids))
 

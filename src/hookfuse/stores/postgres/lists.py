@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState, Queue
+from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.listing import AttemptFilter, MessageFilter
 from hookfuse.core.message import Message
@@ -15,7 +15,7 @@ from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.directory import read_application, read_endpoint
 from hookfuse.stores.postgres.queries import SQL
 
-_OPEN = {DeliveryState.PENDING: (Queue.FRESH, Queue.LATE), DeliveryState.SENDING: (Queue.SENDING,)}
+_OPEN = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 _LOST = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
 _ATTEMPT = Attempt._fields
 _DELIVERY = tuple(each.name for each in fields(Delivery))
@@ -101,12 +101,8 @@ async def deliveries(db: Connection, chosen: Chosen, span: Span) -> list[Deliver
     """By the index that suits the states: what waits, what was lost, or everything by message."""
     values = (chosen.app_id, chosen.endpoint_id, _list(chosen.event_types), chosen.since_ms, chosen.until_ms)
     states = frozenset(chosen.states or DeliveryState)
-    if states <= _OPEN.keys():
-        queues = [int(queue) for state in states for queue in _OPEN[state]]
-        found = await _by_place(db, "open_deliveries_page", span, *values, queues)
-    else:
-        name = "lost_deliveries_page" if states <= _LOST else "all_deliveries_page"
-        found = await _by_place(db, name, span, *values, _list(chosen.states))
+    page = "open" if states <= _OPEN else "lost" if states <= _LOST else "all"
+    found = await _by_place(db, f"{page}_deliveries_page", span, *values, _list(chosen.states))
     return [_delivery(row) for row in found]
 
 

@@ -29,45 +29,56 @@ CREATE TABLE IF NOT EXISTS hookfuse.migrations (
 INSERT INTO hookfuse.migrations VALUES ($1, $2, hookfuse.now_ms());
 
 -- name: accept_routes
--- The endpoints of applications that want one of these types (NULL: all). OFFSET keeps the planner from making a join of
--- it, which it would do pair by pair: it is one walk along an index for each application.
+-- The endpoints of applications that want one of these types. OFFSET keeps the planner from making a join of it, which
+-- it would do pair by pair: it is one walk along an index for each application.
 WITH asked AS MATERIALIZED (
     SELECT a.app_id, a.types::text[] AS types FROM unnest($1::text[], $2::text[]) AS a (app_id, types)
 )
-SELECT a.app_id, (SELECT hookfuse.now_ms()) AS now, e.id AS endpoint_id, e.event_types, e.channels
+SELECT a.app_id, p.routes, e.id AS endpoint_id, e.event_types, e.channels
 FROM asked AS a
 JOIN hookfuse.applications AS p ON p.id = a.app_id AND p.deleted_ms IS NULL
 LEFT JOIN LATERAL (
     SELECT e.id, e.event_types, e.channels FROM hookfuse.endpoints AS e
-    WHERE e.app_id = a.app_id AND e.stop & 8 = 0
-      AND (a.types IS NULL OR e.event_types IS NULL OR e.event_types && a.types)
+    WHERE e.app_id = a.app_id AND e.stop & 8 = 0 AND (e.event_types IS NULL OR e.event_types && a.types)
     OFFSET 0
 ) AS e ON true;
 
 -- name: accept_messages
--- $1 to $7 messages, $8 now, $9 to $11 their idempotency keys, $12 how long a key is kept, $13 to $16 deliveries.
+-- $1 to $7 messages, $8 to $10 their idempotency keys, $11 how long a key is kept, $12 to $15 deliveries, $16 and $17
+-- applications whose endpoints were known before, and the number of that knowledge: if one is no longer true, nothing
+-- is done. The first row is now; without it, nothing was done.
 -- Keys and uids in order, so that two batches cannot wait for one another. A key that is older than a day is anyone's
--- again. What can be stored has its deliveries, and its lanes a bell each. IS TRUE makes a hash of what was stored, for
+-- again. What can be stored has its deliveries, and their lanes a bell. IS TRUE makes a hash of what was stored, for
 -- which the planner sees no reason: it does not know how long the lists are.
-WITH taken AS (
+WITH moment AS MATERIALIZED (
+    SELECT hookfuse.now_ms() AS now
+    WHERE NOT EXISTS (
+        SELECT 1 FROM unnest($16::text::text[], $17::text::bigint[]) AS a (app_id, routes)
+        LEFT JOIN hookfuse.applications AS p ON p.id = a.app_id AND p.deleted_ms IS NULL
+        WHERE p.routes IS DISTINCT FROM a.routes
+    )
+),
+taken AS (
     INSERT INTO hookfuse.idempotency_keys AS k (app_id, key, fingerprint, message_id, deliveries, created_ms)
-    SELECT a.app_id, a.key, a.fingerprint, a.id, a.deliveries, $8
-    FROM unnest($1::text::text[], $2::text::text[], $9::text::text[], $10::bytea[], $11::text::integer[])
-         AS a (id, app_id, key, fingerprint, deliveries)
+    SELECT a.app_id, a.key, a.fingerprint, a.id, a.deliveries, moment.now
+    FROM moment CROSS JOIN unnest(
+        $1::text::text[], $2::text::text[], $8::text::text[], $9::bytea[], $10::text::integer[]
+    ) AS a (id, app_id, key, fingerprint, deliveries)
     WHERE a.key IS NOT NULL
     ORDER BY a.app_id, a.key
     ON CONFLICT (app_id, key) DO UPDATE
     SET fingerprint = excluded.fingerprint, message_id = excluded.message_id, deliveries = excluded.deliveries,
         created_ms = excluded.created_ms
-    WHERE k.created_ms <= excluded.created_ms - $12
+    WHERE k.created_ms <= excluded.created_ms - $11
     RETURNING k.message_id
 ),
 stored AS (
     INSERT INTO hookfuse.messages (id, app_id, uid, event_type, channels, deliver_ms, created_ms, payload)
-    SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, $8, a.payload
-    FROM unnest($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[],
-                $6::text::bigint[], $7::bytea[], $9::text::text[])
-         WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, key, n)
+    SELECT a.id, a.app_id, a.uid, a.event_type, a.channels::text[], a.deliver_ms, moment.now, a.payload
+    FROM moment CROSS JOIN unnest(
+        $1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::bigint[],
+        $7::bytea[], $8::text::text[]
+    ) WITH ORDINALITY AS a (id, app_id, uid, event_type, channels, deliver_ms, payload, key, n)
     WHERE a.key IS NULL OR a.id IN (SELECT message_id FROM taken)
     ORDER BY a.app_id, a.uid, a.n
     ON CONFLICT (app_id, uid) WHERE uid IS NOT NULL DO NOTHING
@@ -75,16 +86,25 @@ stored AS (
 ),
 made AS (
     INSERT INTO hookfuse.deliveries (message_id, endpoint_id, app_id, queue, place, due_ms, first_ms, created_ms)
-    SELECT a.message_id, a.endpoint_id, a.app_id, 0, a.due_ms, a.due_ms, a.due_ms, $8
-    FROM unnest($13::text::text[], $14::text::text[], $15::text::text[], $16::text::bigint[])
-         AS a (message_id, endpoint_id, app_id, due_ms)
+    SELECT a.message_id, a.endpoint_id, a.app_id, 0, due.ms, due.ms, due.ms, moment.now
+    FROM moment CROSS JOIN unnest($12::text::text[], $13::text::text[], $14::text::text[], $15::text::bigint[])
+         AS a (message_id, endpoint_id, app_id, deliver_ms)
+    CROSS JOIN LATERAL (SELECT greatest(a.deliver_ms, moment.now) AS ms) AS due
     WHERE (a.message_id IN (SELECT id FROM stored)) IS TRUE
     RETURNING endpoint_id, due_ms
 ),
 rung AS (
-    INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, min(due_ms) FROM made GROUP BY endpoint_id
+    INSERT INTO hookfuse.bells (due_ms, endpoint_ids)
+    SELECT due_ms, array_agg(endpoint_id)
+    FROM (
+        SELECT due_ms, endpoint_id, row_number() OVER (PARTITION BY due_ms) / 50 AS piece
+        FROM (SELECT DISTINCT due_ms, endpoint_id FROM made) AS each
+    ) AS cut
+    GROUP BY due_ms, piece
 )
-SELECT message_id AS id, false AS stored FROM taken UNION ALL SELECT id, true FROM stored;
+SELECT NULL AS id, NULL AS stored, now FROM moment
+UNION ALL SELECT message_id, false, NULL FROM taken
+UNION ALL SELECT id, true, NULL FROM stored;
 
 -- name: accept_known_keys
 SELECT k.app_id, k.key, k.fingerprint, k.message_id, k.deliveries, k.created_ms
@@ -97,14 +117,14 @@ USING unnest($1::text[], $2::text[]) AS a (app_id, key)
 WHERE k.app_id = a.app_id AND k.key = a.key;
 
 -- name: claim
-SELECT * FROM hookfuse.claim($1, $2, $3, $4, $5, $6);
+SELECT * FROM hookfuse.claim(12, $1, $2, $3, $4, $5, $6);
 
 -- name: settle
 -- Arrays come as texts.
 SELECT hookfuse.settle(
-    $1::text::text[], $2::text::text[], $3::text::bigint[], $4::text::text[], $5::text::text[], $6::text::bigint[],
-    $7::text::bigint[], $8::text::integer[], $9::text::text[], $10::text::bigint[], $11::text::integer[],
-    $12::text::text[], $13::text::bigint[], $14::text::text[], $15::bytea[]
+    $1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint[], $6::text::integer[],
+    $7::text::text[], $8::text::text[], $9::text::bigint[], $10::text::integer[], $11::text::bigint[],
+    $12::text::text[], $13::text::bigint[], $14::text::integer[], $15::text::bigint[], $16::bytea[]
 );
 
 -- name: unblock_lanes
@@ -114,16 +134,37 @@ WITH locked AS MATERIALIZED (
 )
 UPDATE hookfuse.lanes AS l SET blocked_ms = 0 FROM locked AS k WHERE l.endpoint_id = k.endpoint_id;
 
--- name: lost_leases
-SELECT d.message_id, d.endpoint_id, d.token, d.deaths
-FROM hookfuse.lanes AS l
+-- name: lanes_to_rescue
+-- Held until they were looked through: a claim that ends meanwhile would not be seen.
+SELECT endpoint_id, in_flight, (SELECT hookfuse.now_ms()) AS now
+FROM hookfuse.lanes
+WHERE endpoint_id = ANY (ARRAY(
+    SELECT endpoint_id FROM hookfuse.lanes
+    WHERE in_flight > 0 AND lease_ms <= (SELECT hookfuse.now_ms()) ORDER BY lease_ms LIMIT $1
+))
+ORDER BY endpoint_id FOR UPDATE;
+
+-- name: leases
+-- What was taken was taken from the heads of the queues, and little has come before it since: so many more of each queue
+-- are looked at.
+SELECT d.message_id, d.endpoint_id, d.token, d.lease_ms, d.deaths
+FROM unnest($1::text[], $2::integer[]) AS a (endpoint_id, in_flight)
+CROSS JOIN unnest(ARRAY[0, 1]) AS q (queue)
 CROSS JOIN LATERAL (
-    SELECT * FROM hookfuse.deliveries AS d
-    WHERE d.endpoint_id = l.endpoint_id AND d.queue = 2 AND d.place <= (SELECT hookfuse.now_ms())
-    ORDER BY d.place LIMIT $1
+    SELECT d.message_id, d.endpoint_id, d.token, d.lease_ms, d.deaths FROM hookfuse.deliveries AS d
+    WHERE d.endpoint_id = a.endpoint_id AND d.queue = q.queue ORDER BY d.place, d.message_id LIMIT a.in_flight + 100
 ) AS d
-WHERE l.in_flight > 0
-LIMIT $1;
+WHERE d.token IS NOT NULL;
+
+-- name: all_leases
+SELECT message_id, endpoint_id, token, lease_ms, deaths FROM hookfuse.deliveries
+WHERE endpoint_id = ANY ($1::text[]) AND queue IN (0, 1) AND token IS NOT NULL;
+
+-- name: lanes_rescued
+-- When they are to be looked at next (NULL: not before the next claim), and how many they only seemed to have in flight.
+UPDATE hookfuse.lanes AS l SET lease_ms = a.lease_ms, in_flight = greatest(l.in_flight - a.missing, 0)
+FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS a (endpoint_id, lease_ms, missing)
+WHERE l.endpoint_id = a.endpoint_id;
 
 -- name: prune_candidates
 -- Locked, so that nobody can bring one of their deliveries back; what is open is looked at by the next statement.
@@ -188,6 +229,11 @@ SELECT e.id, e.app_id, e.url, e.uid, e.description, e.metadata, e.event_types, e
        e.policy, e.retry, e.response, e.breaker_key, e.cap, e.rate_limit, e.timeout_ms, e.fifo, e.stop, e.disabled_ms,
        e.disabled_reason, e.flag, e.offer, e.version, t.now, t.now
 FROM jsonb_populate_record(NULL::hookfuse.endpoints, $1::jsonb) AS e, (SELECT hookfuse.now_ms() AS now) AS t;
+
+-- name: change_routes
+-- Before anything else is locked: those who change applications hold them first, too.
+UPDATE hookfuse.applications SET routes = (random() * 9e15)::bigint
+WHERE id IN (SELECT app_id FROM hookfuse.endpoints WHERE id = ANY ($1::text[]));
 
 -- name: add_lane
 INSERT INTO hookfuse.lanes (endpoint_id, app_id, stop, fifo, cap, rate_limit)
@@ -254,7 +300,7 @@ UPDATE hookfuse.deliveries AS d
 SET queue = CASE WHEN l.fifo OR d.attempts = 0 THEN 0 ELSE 1 END,
     place = CASE WHEN l.fifo THEN d.first_ms ELSE d.due_ms END
 FROM hookfuse.lanes AS l
-WHERE l.endpoint_id = d.endpoint_id AND d.endpoint_id = $1 AND d.queue IN (0, 1);
+WHERE l.endpoint_id = d.endpoint_id AND d.endpoint_id = $1 AND d.queue IN (0, 1) AND d.token IS NULL;
 
 -- name: wake_lane
 UPDATE hookfuse.lanes SET fresh_ms = hookfuse.now_ms(), late_ms = hookfuse.now_ms(), blocked_ms = 0
@@ -264,7 +310,7 @@ WHERE endpoint_id = $1;
 UPDATE hookfuse.deliveries
 SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = (SELECT hookfuse.now_ms()),
     reason = 'endpoint_deleted'
-WHERE endpoint_id = ANY ($1::text[]) AND queue IN (0, 1);
+WHERE endpoint_id = ANY ($1::text[]) AND queue IN (0, 1) AND token IS NULL;
 
 -- name: message
 SELECT id, app_id, event_type, payload, uid, channels, deliver_ms, created_ms
@@ -277,12 +323,14 @@ FROM hookfuse.deliveries
 WHERE message_id = $1 AND endpoint_id = $2;
 
 -- name: deliveries
+-- Where only what was lost is wanted, the planner is told so: it has an index of its own.
 SELECT d.message_id, d.endpoint_id, d.app_id, d.state, d.attempts, d.spent, d.deaths, d.due_ms, d.reason, d.created_ms,
        d.ended_ms
 FROM hookfuse.deliveries AS d
 WHERE d.app_id = $1
   AND ($2::text IS NULL OR d.endpoint_id = $2)
   AND ($3::text[] IS NULL OR d.state = ANY ($3))
+  AND (d.lost OR $3 IS NULL OR NOT $3 <@ ARRAY['failed', 'cancelled'])
   AND ($4::text[] IS NULL OR EXISTS (
     SELECT 1 FROM hookfuse.messages AS m WHERE m.id = d.message_id AND m.event_type = ANY ($4)
   ))
@@ -297,6 +345,7 @@ FROM hookfuse.deliveries AS d
 WHERE d.app_id = $1
   AND ($2::text IS NULL OR d.endpoint_id = $2)
   AND ($3::text[] IS NULL OR d.state = ANY ($3))
+  AND (d.lost OR $3 IS NULL OR NOT $3 <@ ARRAY['failed', 'cancelled'])
   AND ($4::text[] IS NULL OR EXISTS (
     SELECT 1 FROM hookfuse.messages AS m WHERE m.id = d.message_id AND m.event_type = ANY ($4)
   ))
@@ -329,7 +378,7 @@ returned AS (
         place = CASE WHEN l.fifo THEN d.first_ms ELSE moment.now END
     FROM unnest($1::text[], $2::text[]) AS a (message_id, endpoint_id), locked AS l, held AS h, moment
     WHERE l.endpoint_id = a.endpoint_id AND l.stop & 8 = 0 AND h.id = a.message_id
-      AND d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.queue IS DISTINCT FROM 2
+      AND d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.token IS NULL
     RETURNING d.endpoint_id, d.queue, d.due_ms
 ),
 rung AS (
@@ -353,7 +402,7 @@ cancelled AS (
     SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = (SELECT hookfuse.now_ms()),
         reason = 'cancelled'
     FROM unnest($1::text[], $2::text[]) AS a (message_id, endpoint_id) JOIN locked AS l ON l.endpoint_id = a.endpoint_id
-    WHERE d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.queue IN (0, 1)
+    WHERE d.message_id = a.message_id AND d.endpoint_id = a.endpoint_id AND d.queue IN (0, 1) AND d.token IS NULL
     RETURNING 1
 )
 SELECT count(*) FROM cancelled;
@@ -370,7 +419,7 @@ UPDATE hookfuse.messages SET payload = NULL WHERE id = $1 AND app_id = $2 RETURN
 UPDATE hookfuse.deliveries
 SET state = 'cancelled', queue = NULL, place = NULL, due_ms = NULL, ended_ms = (SELECT hookfuse.now_ms()),
     reason = 'expunged'
-WHERE message_id = $1 AND queue IN (0, 1);
+WHERE message_id = $1 AND queue IN (0, 1) AND token IS NULL;
 
 -- name: renew_endpoints
 UPDATE hookfuse.endpoints SET version = version + 1 WHERE app_id = $1;

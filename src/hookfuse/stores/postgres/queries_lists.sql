@@ -110,7 +110,7 @@ FROM (
     SELECT q.message_id, q.endpoint_id
     FROM hookfuse.endpoints AS e JOIN hookfuse.deliveries AS q ON q.endpoint_id = e.id
     WHERE e.app_id = $6 AND e.stop & 8 = 0 AND ($7::text IS NULL OR e.id = $7)
-      AND q.queue IS NOT NULL AND q.queue = ANY ($11::smallint[])
+      AND q.queue IS NOT NULL AND q.queue IN (0, 1) AND q.state = ANY ($11::text[])
       AND (q.message_id, q.endpoint_id) > ($1, $2) AND (q.message_id, q.endpoint_id) < ($3, $4)
       AND ($8::text[] IS NULL OR EXISTS (
         SELECT 1 FROM hookfuse.messages AS m WHERE m.id = q.message_id AND m.event_type = ANY ($8)
@@ -125,7 +125,7 @@ ORDER BY d.message_id ASC, d.endpoint_id ASC;
 SELECT d.message_id, d.endpoint_id, d.app_id, d.state, d.attempts, d.spent, d.deaths, d.due_ms, d.reason, d.created_ms,
        d.ended_ms
 FROM hookfuse.deliveries AS d
-WHERE d.app_id = $6 AND d.state IN ('failed', 'cancelled') AND d.state = ANY ($11::text[])
+WHERE d.app_id = $6 AND d.lost AND d.state = ANY ($11::text[])
   AND ($7::text IS NULL OR d.endpoint_id = $7)
   AND (d.message_id, d.endpoint_id) > ($1, $2) AND (d.message_id, d.endpoint_id) < ($3, $4)
   AND ($8::text[] IS NULL OR EXISTS (

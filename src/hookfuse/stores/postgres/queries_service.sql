@@ -1,11 +1,11 @@
 -- name: delivery_counts
 -- What was sent is found by its attempts. An attempt's clock may be a little behind that of the acceptance.
 SELECT state, count(*) AS count FROM hookfuse.deliveries
-WHERE endpoint_id = $2 AND queue IS NOT NULL AND queue IN (0, 1, 2) AND created_ms >= $3 AND created_ms < $4
+WHERE endpoint_id = $2 AND queue IS NOT NULL AND queue IN (0, 1) AND created_ms >= $3 AND created_ms < $4
 GROUP BY state
 UNION ALL
 SELECT state, count(*) FROM hookfuse.deliveries
-WHERE app_id = $1 AND state IN ('failed', 'cancelled') AND endpoint_id = $2 AND created_ms >= $3 AND created_ms < $4
+WHERE app_id = $1 AND lost AND endpoint_id = $2 AND created_ms >= $3 AND created_ms < $4
 GROUP BY state
 UNION ALL
 SELECT 'sent', count(DISTINCT a.message_id)
@@ -23,7 +23,7 @@ FROM unnest($1::text[]) AS e (id)
 CROSS JOIN LATERAL (
     SELECT count(*) AS count FROM (
         SELECT 1 FROM hookfuse.deliveries AS d
-        WHERE d.endpoint_id = e.id AND d.queue IS NOT NULL AND d.queue IN (0, 1) LIMIT 10000
+        WHERE d.endpoint_id = e.id AND d.queue IS NOT NULL AND d.queue IN (0, 1) AND d.token IS NULL LIMIT 10000
     ) AS waiting
 ) AS h
 WHERE h.count > 0;
@@ -43,7 +43,7 @@ delivery AS (
     SELECT $1::text, endpoint_id, $2::text, 0, now, now, now, now FROM open
 ),
 bell AS (
-    INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, now FROM open
+    INSERT INTO hookfuse.bells (due_ms, endpoint_ids) SELECT now, ARRAY[endpoint_id] FROM open
 )
 SELECT now FROM open;
 
@@ -66,7 +66,7 @@ added AS (
     RETURNING endpoint_id, due_ms
 ),
 bell AS (
-    INSERT INTO hookfuse.bells (endpoint_id, due_ms) SELECT endpoint_id, min(due_ms) FROM added GROUP BY endpoint_id
+    INSERT INTO hookfuse.bells (due_ms, endpoint_ids) SELECT DISTINCT due_ms, ARRAY[endpoint_id] FROM added
 )
 SELECT count(*) FROM added;
 

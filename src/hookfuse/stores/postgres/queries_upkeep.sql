@@ -1,10 +1,10 @@
 -- name: backlog
--- The queue's index has nothing of what has ended. A bell is a delivery that its lane does not know of yet.
+-- The queue's index has nothing of what has ended. A bell is for deliveries that their lanes do not know of yet.
 WITH moment AS MATERIALIZED (SELECT hookfuse.now_ms() AS now),
 waiting AS (
     SELECT count(*) AS total, count(*) FILTER (WHERE l.stop <> 0 OR l.blocked_ms > moment.now) AS held
     FROM moment CROSS JOIN hookfuse.deliveries AS d JOIN hookfuse.lanes AS l ON l.endpoint_id = d.endpoint_id
-    WHERE d.queue IN (0, 1)
+    WHERE d.queue IN (0, 1) AND d.token IS NULL
 ),
 due AS (
     SELECT min(fresh_at) FILTER (WHERE fresh_ms IS NOT NULL AND fresh_at <= moment.now) AS fresh,

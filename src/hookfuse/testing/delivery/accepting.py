@@ -42,6 +42,29 @@ class Accepting(OnBench):
         assert isinstance(answer, Accepted)
         assert answer.deliveries == 2
 
+    async def test_a_changed_endpoint_counts_at_once(self, bench: Bench) -> None:
+        """Whoever is added, changes its filters or goes is heeded by the very next message of its application."""
+        await bench.application()
+        await bench.application("app_2")
+
+        async def reached(app_id: str = "app_1", **settings: Any) -> set[str]:
+            id_ = await bench.send(app_id, **settings)
+            return {each.endpoint_id for each in await bench.store.deliveries(Chosen(app_id)) if each.message_id == id_}
+
+        assert await reached() == set()
+        await bench.endpoint("ep_1")
+        assert await reached() == {"ep_1"}
+        await bench.endpoint("ep_2", event_types=("other",))
+        assert (await reached(), await reached(event_type="other")) == ({"ep_1"}, {"ep_1", "ep_2"})
+        await bench.store.change_endpoint("ep_2", {"event_types": None, "channels": ("eu",)})
+        assert (await reached(), await reached(channels=("eu",))) == ({"ep_1"}, {"ep_1", "ep_2"})
+        await bench.store.change_endpoint("ep_1", {"event_types": ("other",)})
+        assert (await reached(), await reached(event_type="other")) == (set(), {"ep_1"})
+        await bench.store.delete_endpoint("ep_1")
+        assert (await reached(event_type="other"), await reached("app_2")) == (set(), set())
+        await bench.store.delete_application("app_1")
+        assert await bench.store.accept([bench.message()]) == [Refused("unknown_application")]
+
     async def test_stopped_endpoints_get_their_deliveries(self, bench: Bench) -> None:
         """A disabled or paused endpoint keeps its messages: they are stored, not sent, and go once it is back."""
         await bench.lane()

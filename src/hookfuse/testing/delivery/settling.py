@@ -84,6 +84,24 @@ class Settling(OnBench):
         assert again.token != claim.token
         assert again.in_flight == 1
 
+    async def test_rescue_of_many(self, bench: Bench) -> None:
+        """However many lanes a lost worker served, rescuing until there is no more brings everything back."""
+        lanes = 120
+        await bench.application()
+        for number in range(lanes):
+            await bench.endpoint(f"ep_{number}")
+        for _ in range(2):
+            await bench.send()
+        claimed = len(await bench.claim(limit=1_000))
+        assert claimed >= lanes
+        bench.clock.advance(LEASE)
+        returned, more = 0, True
+        while more:
+            rescued = await bench.store.rescue(deaths=3, limit=50)
+            returned, more = returned + rescued.returned, rescued.more
+        assert returned == claimed
+        assert not (await bench.store.rescue(deaths=3)).more
+
     async def test_a_message_that_kills_workers_is_quarantined(self, bench: Bench) -> None:
         """A delivery that lost three workers has failed, and says why; a retry by hand begins anew."""
         await bench.lane()
@@ -136,6 +154,23 @@ class Settling(OnBench):
         assert await bench.store.count(Chosen("app_1", states=(DeliveryState.PENDING,))) == 2
         bench.clock.advance(5)
         assert len(await bench.claim()) == 2
+
+    async def test_two_ends_of_one_claim(self, bench: Bench) -> None:
+        """A claim that is settled twice in one batch ends once, and its lane has room for one more, not two."""
+        await bench.lane(cap=2)
+        first, other, _ = [await bench.send() for _ in range(3)]
+        claim = next(claim for claim in await bench.claim() if claim.message_id == first)
+        twice = [
+            Settlement(claim, DeliveryState.SENT, "sent", attempt=bench.attempt(claim)),
+            Settlement(claim, DeliveryState.PENDING, "again", delay_ms=1),
+        ]
+        await bench.store.settle(twice)
+        assert (await bench.delivery(first)).state is DeliveryState.SENT
+        (third,) = await bench.claim()
+        assert third.in_flight == 2
+        bench.clock.advance(1)
+        assert await bench.claim() == ()
+        assert (await bench.delivery(other)).state is DeliveryState.SENDING
 
     async def test_an_odd_response_is_kept(self, bench: Bench) -> None:
         """Whatever bytes and texts an endpoint answers with, they are stored and read back."""
