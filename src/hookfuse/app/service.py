@@ -26,9 +26,9 @@ from starlette.types import ASGIApp
 from hookfuse.api.keys import make_first_key
 from hookfuse.app.alarm import Alarm
 from hookfuse.app.first_start import Started, check_master_key
-from hookfuse.app.garbage import collect_seldom
 from hookfuse.app.health import Health
 from hookfuse.app.heartbeat import Heartbeat
+from hookfuse.app.interpreter import prepare_interpreter
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
 from hookfuse.app.pages import keep_password_key, make_dashboard
@@ -92,7 +92,7 @@ class Service:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        collect_seldom()
+        prepare_interpreter()
         metrics, events, live = Metrics(), EventLog(self._settings), Live()
         own = None if self._sock is None else self._sock.getsockname()[:2]
         station = Station(

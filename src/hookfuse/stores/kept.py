@@ -111,9 +111,10 @@ class KeptBreakers(MemoryStore):
         await self._write((key,))
 
     async def flush(self) -> None:
-        """Write everything that changed."""
-        while self._changed:
-            await self._write(tuple(self._changed)[:_MOST_AT_ONCE])
+        """Write everything that changed before; what changes meanwhile is for the next time."""
+        changed = tuple(self._changed)
+        for start in range(0, len(changed), _MOST_AT_ONCE):
+            await self._write(changed[start : start + _MOST_AT_ONCE])
 
     async def end(self) -> None:
         if self._follower is not None:

@@ -27,6 +27,7 @@ async def locked(database: Database) -> AsyncIterator[None]:
     """Nobody else can store anything meanwhile."""
     if isinstance(database, SqliteDatabase):
         db = apsw.Connection(str(database.path))
+        db.set_busy_timeout(5_000)
         db.execute("BEGIN IMMEDIATE")
         try:
             yield

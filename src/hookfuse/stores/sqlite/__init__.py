@@ -142,7 +142,8 @@ class SqliteStore(Serving, Notices, Leading, Members):
         return await self._write(lambda db, now: accept(db, self._routes, messages, now), rings=True)
 
     async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
-        return await self._write(lambda db, now: claim(db, limit, lease_ms, failing_limit, now))
+        # A claim that a power cut undoes was never made.
+        return await self._write(lambda db, now: claim(db, limit, lease_ms, failing_limit, now), synced=False)
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
         return await self._write(lambda db, now: outbox.settle(db, settlements, self._rules, now), rings=True)
@@ -217,7 +218,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
     async def applied_migrations(self) -> Sequence[Applied]:
         return await self._read(upkeep.applied_migrations)
 
-    async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False) -> T:
+    async def _write(self, job: Callable[[apsw.Connection, int], T], *, rings: bool = False, synced: bool = True) -> T:
         """Run a job of the writer. What it answers is true if it changed something that people handle."""
         along = waiting()
 
@@ -228,7 +229,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
                 add_audit(db, along.entry(), now)
             return result
 
-        result = await self._writer.run(run)
+        result = await self._writer.run(run, synced=synced)
         if along is not None and result:
             along.written = True
         if rings:
@@ -267,6 +268,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
 
     def _connect_writer(self) -> apsw.Connection:
         db = connected(self._path)
+        db.set_busy_timeout(_BUSY_MS)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA cache_size = -65536")

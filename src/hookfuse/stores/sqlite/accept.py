@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apsw
 
-from hookfuse.core.delivery import Queue
 from hookfuse.core.lanes import DAY_MS
 from hookfuse.core.message import Accepted, Answer, NewMessage, Refused
+from hookfuse.stores.sqlite.bulk import Many
 from hookfuse.stores.sqlite.queries import SQL
+
+_KNOWN_KEYS = Many(SQL["accept_known_keys"])
+_KNOWN_UIDS = Many(SQL["accept_known_uids"])
+_MESSAGES = Many(SQL["accept_messages"])
+_KEYS = Many(SQL["accept_keys"])
+_DELIVERIES = Many(SQL["accept_deliveries"])
+RING_FRESH = Many(SQL["ring_fresh"])
 
 
 class _Route(NamedTuple):
@@ -50,14 +57,15 @@ class Routes:
 class _Batch:
     """What a batch of messages adds to the tables."""
 
-    def __init__(self, db: apsw.Connection, routes: Routes, now: int) -> None:
+    def __init__(self, db: apsw.Connection, routes: Routes, messages: Sequence[NewMessage], now: int) -> None:
         self._db = db
         self._routes = routes
         self._now = now
+        self._known = _known_keys(db, messages, now)
+        self._uids = _taken_uids(db, messages)
         self._messages: list[tuple[Any, ...]] = []
         self._deliveries: list[tuple[Any, ...]] = []
-        self._keys: dict[tuple[str, str], tuple[bytes, Accepted]] = {}
-        self._uids: set[tuple[str, str]] = set()
+        self._keys: list[tuple[Any, ...]] = []
         self._rung: dict[str, int] = {}
 
     def add(self, message: NewMessage) -> Answer:
@@ -65,17 +73,17 @@ class _Batch:
         if routes is None:
             return Refused("unknown_application")
         if message.idempotency_key is not None:
-            known = self._known_key(message.app_id, message.idempotency_key)
+            known = self._known.get((message.app_id, message.idempotency_key))
             if known is not None:
                 fingerprint, first = known
                 if fingerprint != message.fingerprint:
                     return Refused("idempotency_mismatch")
                 return Accepted(first.id, first.created_ms, first.deliveries, repeated=True)
-        if message.uid is not None and self._uid_taken(message.app_id, message.uid):
+        if message.uid is not None and (message.app_id, message.uid) in self._uids:
             return Refused("uid_taken")
-        return self._take(message, [route.endpoint_id for route in routes if route.takes(message)])
+        return self.take(message, [route.endpoint_id for route in routes if route.takes(message)])
 
-    def _take(self, message: NewMessage, endpoints: list[str]) -> Accepted:
+    def take(self, message: NewMessage, endpoints: list[str]) -> Accepted:
         id_, app_id, now = message.id, message.app_id, self._now
         channels = json.dumps(message.channels) if message.channels else "[]"
         self._messages.append(
@@ -83,46 +91,55 @@ class _Batch:
         )
         due = max(message.deliver_ms or now, now)
         for endpoint in endpoints:
-            self._deliveries.append((id_, endpoint, app_id, Queue.FRESH, due, due, due, now))
+            self._deliveries.append((id_, endpoint, app_id, due, now))
             self._rung[endpoint] = min(due, self._rung.get(endpoint, due))
         accepted = Accepted(id_, now, len(endpoints))
-        if message.idempotency_key is not None:
-            self._keys[app_id, message.idempotency_key] = (message.fingerprint, accepted)
+        key = message.idempotency_key
+        if key is not None:
+            self._keys.append((app_id, key, message.fingerprint, id_, accepted.deliveries, now))
+            self._known[app_id, key] = (message.fingerprint, accepted)
         if message.uid is not None:
             self._uids.add((app_id, message.uid))
         return accepted
 
-    def _known_key(self, app_id: str, key: str) -> tuple[bytes, Accepted] | None:
-        known = self._keys.get((app_id, key))
-        if known is not None:
-            return known
-        row: Any = self._db.execute(SQL["accept_known_key"], (app_id, key, self._now - DAY_MS)).fetchone()
-        if row is None:
-            return None
-        fingerprint, id_, deliveries, created_ms = row
-        return fingerprint, Accepted(id_, created_ms, deliveries)
-
-    def _uid_taken(self, app_id: str, uid: str) -> bool:
-        if (app_id, uid) in self._uids:
-            return True
-        return self._db.execute(SQL["accept_known_uid"], (app_id, uid)).fetchone() is not None
-
     def write(self) -> None:
-        self._db.executemany(SQL["accept_message"], self._messages)
-        self._db.executemany(SQL["accept_delivery"], self._deliveries)
-        self._db.executemany(SQL["accept_key"], self._key_rows())
-        self._db.executemany(SQL["ring_fresh"], self._rung.items())
-
-    def _key_rows(self) -> Iterator[tuple[Any, ...]]:
-        for (app_id, key), (fingerprint, accepted) in self._keys.items():
-            yield app_id, key, fingerprint, accepted.id, accepted.deliveries, accepted.created_ms
+        _MESSAGES.run(self._db, self._messages)
+        _KEYS.run(self._db, self._keys)
+        _DELIVERIES.run(self._db, self._deliveries)
+        RING_FRESH.run(self._db, list(self._rung.items()))
 
 
 def accept(db: apsw.Connection, routes: Routes, messages: Sequence[NewMessage], now: int) -> list[Answer]:
-    batch = _Batch(db, routes, now)
+    batch = _Batch(db, routes, messages, now)
     answers = [batch.add(message) for message in messages]
     batch.write()
     return answers
+
+
+def accept_for(db: apsw.Connection, message: NewMessage, endpoint_id: str, now: int) -> Answer:
+    """A message for one endpoint alone, whatever it listens to."""
+    if db.execute(SQL["lane_is_open"], {"endpoint": endpoint_id, "app": message.app_id}).fetchone() is None:
+        return Refused("unknown_application")
+    batch = _Batch(db, Routes(), (), now)
+    accepted = batch.take(message, [endpoint_id])
+    batch.write()
+    return accepted
+
+
+def _known_keys(
+    db: apsw.Connection, messages: Sequence[NewMessage], now: int
+) -> dict[tuple[str, str], tuple[bytes, Accepted]]:
+    asked = [(each.app_id, each.idempotency_key) for each in messages if each.idempotency_key is not None]
+    known = _KNOWN_KEYS.gather(db, asked, now - DAY_MS)
+    return {
+        (app_id, key): (bytes.fromhex(fingerprint), Accepted(id_, created_ms, deliveries))
+        for app_id, key, fingerprint, id_, deliveries, created_ms in known
+    }
+
+
+def _taken_uids(db: apsw.Connection, messages: Sequence[NewMessage]) -> set[tuple[str, str]]:
+    asked = [(each.app_id, each.uid) for each in messages if each.uid is not None]
+    return {(app_id, uid) for app_id, uid in _KNOWN_UIDS.gather(db, asked)}
 
 
 def _names(text: str | None) -> frozenset[str] | None:

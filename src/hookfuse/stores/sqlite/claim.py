@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from itertools import takewhile
+from collections.abc import Sequence
+from itertools import product, takewhile
 from typing import Any, NamedTuple
 
 import apsw
 
 from hookfuse.core.delivery import Claim, Claims, Queue
 from hookfuse.core.lanes import fair_order, late_share, next_rate, rate_room
+from hookfuse.stores.sqlite.bulk import Many, decode, gathered
 from hookfuse.stores.sqlite.queries import SQL
 
 _NAMES = {Queue.FRESH: "fresh", Queue.LATE: "late"}
 _LANES = {queue: SQL[f"claim_{name}_lanes"] for queue, name in _NAMES.items()}
-_CLAIMED = {queue: SQL[f"claimed_{name}"] for queue, name in _NAMES.items()}
-_NEXT = {queue: SQL[f"next_{name}"] for queue, name in _NAMES.items()}
-_HEADS = SQL["claim_heads"]
+_CLAIMED = {queue: Many(SQL[f"claimed_{name}"]) for queue, name in _NAMES.items()}
+_HEADS = Many(SQL["claim_heads"])
+_DELIVERIES = Many(SQL["claim_deliveries"])
+_MESSAGES = Many(SQL["claim_messages"])
+_MESSAGES_AT_ONCE = 128
 
 
 class _Lane(NamedTuple):
@@ -29,6 +33,15 @@ class _Lane(NamedTuple):
     version: int
 
 
+class _Taken(NamedTuple):
+    """A delivery at the head of its lane that is claimed."""
+
+    lane: _Lane
+    in_flight: int
+    failing: bool
+    head: Any
+
+
 class _Claiming:
     """One claim: up to `limit` deliveries, of failing lanes up to `failing_limit`."""
 
@@ -37,69 +50,88 @@ class _Claiming:
         self._now = now
         self._lease_end = now + lease_ms
         self._room = {False: limit, True: min(failing_limit, limit)}
+        self._wakes = _wakes(db)
         self.token = secrets.randbits(62)
-        self.taken: list[Claim] = []
+        self.taken: list[_Taken] = []
 
     def take(self, queue: Queue, most: int) -> int:
         """Take up to `most` of a queue, from healthy lanes before failing ones; returns how many."""
         before = len(self.taken)
         for failing in (False, True):
+            wake = self._wakes[queue, failing]
             left = min(most - (len(self.taken) - before), self._room[failing])
-            if left > 0:
-                found = self._take_lanes(queue, failing, left)
-                self._room[False] -= found
-                self._room[True] -= found if failing else 0
+            if left > 0 and wake is not None and wake <= self._now:
+                count = self._take_lanes(queue, failing, left)
+                self._room[False] -= count
+                self._room[True] -= count if failing else 0
         return len(self.taken) - before
 
     def _take_lanes(self, queue: Queue, failing: bool, most: int) -> int:
-        rows: list[Any] = self._db.execute(_LANES[queue], (failing, self._now, most)).fetchall()
-        lanes = fair_order([_Lane(*row) for row in rows])
-        each = -(-most // len(lanes)) if lanes else 0
+        lanes = fair_order([_Lane(*row) for row in gathered(self._db, _LANES[queue], (failing, self._now, most))])
+        if not lanes:
+            return 0
+        each = -(-most // len(lanes))
+        # One more than may be taken: it tells when the lane is due again.
+        heads = dict(_HEADS.gather(self._db, [(lane.endpoint_id,) for lane in lanes], queue, each + 1))
         first = len(self.taken)
         changes: list[tuple[Any, ...]] = []
         for lane in lanes:
             left = most - (len(self.taken) - first)
             if left <= 0:
                 break
-            changes.append(self._take_heads(lane, queue, failing, min(each, left)))
-        self._db.executemany(
-            SQL["claim_delivery"],
-            ((self._lease_end, self.token, claim.message_id, claim.endpoint_id) for claim in self.taken[first:]),
-        )
-        self._db.executemany(_CLAIMED[queue], changes)
+            changes.append(self._take_heads(lane, heads[lane.endpoint_id], failing, min(each, left)))
+        places = [(taken.head[0], taken.lane.endpoint_id) for taken in self.taken[first:]]
+        _DELIVERIES.run(self._db, places, self._lease_end, self.token)
+        _CLAIMED[queue].run(self._db, changes)
         return len(self.taken) - first
 
-    def _take_heads(self, lane: _Lane, queue: Queue, failing: bool, most: int) -> tuple[Any, ...]:
+    def _take_heads(self, lane: _Lane, heads: list[Any], failing: bool, most: int) -> tuple[Any, ...]:
         """Take what is due at the head of a lane; returns what changes in the lane's row."""
         now = self._now
         room = min(lane.width - lane.in_flight, most, rate_room(lane.rate_limit, lane.rate_us, now))
-        # One more than there is room for: it tells when the lane is due again.
-        heads: list[Any] = self._db.execute(_HEADS, (lane.endpoint_id, queue, room + 1)).fetchall()
         due = list(takewhile(lambda head: head[1] <= now, heads[:room]))
-        in_flight = lane.in_flight + len(due)
-        for place, head in enumerate(due, 1):
-            message_id, _, attempts, spent, deaths, created_ms, asked, event_type, payload = head
-            self.taken.append(
-                Claim(
-                    message_id,
-                    lane.endpoint_id,
-                    lane.app_id,
-                    self.token,
-                    lane.version,
-                    event_type,
-                    payload or b"",
-                    created_ms,
-                    attempts,
-                    spent,
-                    deaths,
-                    lane.in_flight + place,
-                    failing,
-                    bool(asked),
-                )
-            )
+        self.taken += [_Taken(lane, lane.in_flight + place, failing, head) for place, head in enumerate(due, 1)]
         rate_us = next_rate(lane.rate_limit, lane.rate_us, len(due), now)
         wake = max(heads[len(due)][1], now, -(-rate_us // 1000)) if len(heads) > len(due) else None
-        return in_flight, rate_us, wake, lane.endpoint_id
+        return lane.endpoint_id, lane.in_flight + len(due), rate_us, wake
+
+    def claims(self) -> list[Claim]:
+        claims = []
+        for start in range(0, len(self.taken), _MESSAGES_AT_ONCE):
+            taken = self.taken[start : start + _MESSAGES_AT_ONCE]
+            for (lane, in_flight, failing, head), (event_type, payload) in zip(
+                taken, self._messages(taken), strict=True
+            ):
+                message_id, _, attempts, spent, deaths, created_ms, asked = head
+                claims.append(
+                    Claim(
+                        message_id,
+                        lane.endpoint_id,
+                        lane.app_id,
+                        self.token,
+                        lane.version,
+                        event_type,
+                        payload,
+                        created_ms,
+                        attempts,
+                        spent,
+                        deaths,
+                        in_flight,
+                        failing,
+                        bool(asked),
+                    )
+                )
+        return claims
+
+    def _messages(self, taken: Sequence[_Taken]) -> list[tuple[str, bytes]]:
+        """Their types and payloads."""
+        messages: dict[int, tuple[str, bytes]] = {}
+        for text, payloads in _MESSAGES.ask(self._db, [(number, each.head[0]) for number, each in enumerate(taken)]):
+            begin = 0
+            for number, event_type, length in decode(text):
+                messages[number] = event_type, payloads[begin : begin + length]
+                begin += length
+        return [messages[number] for number in range(len(taken))]
 
 
 def claim(db: apsw.Connection, limit: int, lease_ms: int, failing_limit: int, now: int) -> Claims:
@@ -109,15 +141,15 @@ def claim(db: apsw.Connection, limit: int, lease_ms: int, failing_limit: int, no
     claiming.take(Queue.FRESH, limit - late)
     if late == reserved:
         claiming.take(Queue.LATE, limit - len(claiming.taken))
-    wait_ms = 0 if claiming.taken else _next_wake(db, now, failing_limit > 0)
-    return Claims(tuple(claiming.taken), wait_ms, now)
-
-
-def _next_wake(db: apsw.Connection, now: int, failing: bool) -> int | None:
-    wakes: list[Any] = [
-        db.execute(statement, (each,)).get
-        for statement in _NEXT.values()
-        for each in ((False, True) if failing else (False,))
+    if claiming.taken:
+        return Claims(tuple(claiming.claims()), 0, now)
+    wakes = [
+        wake for (_, failing), wake in _wakes(db).items() if wake is not None and (failing_limit > 0 or not failing)
     ]
-    soonest = min((wake for wake in wakes if wake is not None), default=None)
-    return None if soonest is None else max(soonest - now, 0)
+    return Claims((), max(min(wakes) - now, 0) if wakes else None, now)
+
+
+def _wakes(db: apsw.Connection) -> dict[tuple[Queue, bool], int | None]:
+    """When the first lane of each kind is due."""
+    row: Any = db.execute(SQL["next_wakes"]).fetchone()
+    return dict(zip(product(_NAMES, (False, True)), row, strict=True))

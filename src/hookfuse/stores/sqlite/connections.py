@@ -1,13 +1,13 @@
 """The two connections to the database file: one that writes, and one that reads the last commit.
 
-The writer runs its statements within the event loop and hands only the commit, which waits for the disk, to a thread.
-A thread for the statements too would be slower: each of the thousands of small calls into SQLite lets go of the
-interpreter's lock and then queues up for it behind the loop. Few large calls queue less often, but each may wait as
-long as the loop is busy, so the two still take turns and gain nothing.
+The writer lives in a thread of its own, so that SQLite works while the event loop does. Its jobs run few statements,
+each over many rows (`bulk.py`): after every call into SQLite the thread queues up for the interpreter's lock, and
+thousands of small calls beside a busy loop would take ten times as long.
 
-What is asked while a commit is under way runs in the next transaction, all of it together, each job within a savepoint
-of its own: one sync to the disk for everyone (group commit), and a job that fails undoes only itself. Nobody is
-answered before the commit.
+What is asked while a transaction is under way runs in the next one, all of it together: one sync to the disk for
+everyone (group commit). If a job fails, everything is undone and done again with each job in a savepoint of its own,
+so that it undoes only itself; with savepoints from the start SQLite would copy every page before it changes. So jobs
+may run twice. Nobody is answered before the commit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apsw
@@ -26,15 +30,15 @@ T = TypeVar("T")
 Job: TypeAlias = Callable[[apsw.Connection], T]
 
 _MOST_AT_ONCE = 256
-_BUSY_SECONDS = 5.0
-_BUSY_PAUSE = 0.01
+_STATEMENTS = 400
+"""How many a connection keeps prepared: more than there are, each in the sizes that are common."""
 
 
 def connected(
     path: str | os.PathLike[str], flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 ) -> apsw.Connection:
     """A connection that plans a statement once, whatever values it is given."""
-    db = apsw.Connection(os.fspath(path), flags=flags)
+    db = apsw.Connection(os.fspath(path), flags=flags, statementcachesize=_STATEMENTS)
     # Where it may use a partial index or a range, SQLite looks at the values, and plans anew for each new one: for the
     # head of a lane that takes longer than reading it. Our plans are the same for all values.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -44,99 +48,151 @@ def connected(
 class _Asked(NamedTuple, Generic[T]):
     job: Job[T]
     answer: asyncio.Future[T]
+    synced: bool
+
+
+class _Done(NamedTuple):
+    answer: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
 
 
 class Writer:
-    """`undone` is called when a transaction, or a job of one, was undone."""
+    """`undone` is called, by the thread, when a transaction, or a job of one, was undone."""
 
     def __init__(self, connect: Callable[[], apsw.Connection], undone: Callable[[], None]) -> None:
         self._connect = connect
         self._undone = undone
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hookfuse-sqlite-commit")
-        self._db: apsw.Connection | None = None
         self._asked: list[_Asked[Any]] = []
-        self._working: asyncio.Task[None] | None = None
+        self._batches: SimpleQueue[list[_Asked[Any]]] = SimpleQueue()
+        self._open = False
+        self._synced: bool | None = None
+        self._ended: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
-        self._db = await _in_thread(self._thread, self._connect)
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[None] = loop.create_future()
+        self._ended = loop.create_future()
+        # A daemon: a program that ends without closing the store must not wait for it. SQLite survives that.
+        live = partial(self._live, loop, opened, self._ended)
+        self._thread = Thread(target=live, name="hookfuse-sqlite-writer", daemon=True)
+        self._thread.start()
+        await opened
+        self._open = True
 
-    async def run(self, job: Job[T]) -> T:
-        if self._db is None:
+    async def run(self, job: Job[T], *, synced: bool = True) -> T:
+        """Returns when what the job did is committed. A power cut may undo what is not `synced` to the disk."""
+        if not self._open:
             raise StoreUnavailable("The database is closed.")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._asked.append(_Asked(job, answer))
-        if self._working is None:
-            self._working = loop.create_task(self._work(self._db), name="hookfuse-sqlite-writer")
+        if not self._asked:
+            # Those who ask in the same turn of the loop go together.
+            loop.call_soon(self._hand_over)
+        self._asked.append(_Asked(job, answer, synced))
         return await answer
 
     async def close(self) -> None:
         """Do what was asked, then end."""
-        while self._working is not None:
-            await asyncio.wait([self._working])
-        db, self._db = self._db, None
-        if db is not None:
-            await _in_thread(self._thread, db.close)
-        self._thread.shutdown()
+        self._open = False
+        if self._ended is not None:
+            self._hand_over()
+            self._batches.put([])
+            await asyncio.wait([self._ended])
+            self._thread.join()
 
-    async def _work(self, db: apsw.Connection) -> None:
+    def _hand_over(self) -> None:
+        asked, self._asked = self._asked, []
+        for start in range(0, len(asked), _MOST_AT_ONCE):
+            self._batches.put(asked[start : start + _MOST_AT_ONCE])
+
+    def _live(self, loop: asyncio.AbstractEventLoop, opened: asyncio.Future[None], ended: asyncio.Future[None]) -> None:
+        """The life of the thread."""
         try:
-            while self._asked:
-                # Those who ask in the same turn of the loop go together.
-                await asyncio.sleep(0)
-                batch, self._asked = self._asked[:_MOST_AT_ONCE], self._asked[_MOST_AT_ONCE:]
-                await self._transact(db, batch)
-        finally:
-            self._working = None
-
-    async def _transact(self, db: apsw.Connection, batch: list[_Asked[Any]]) -> None:
-        done: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
+            db = self._connect()
+        except Exception as error:
+            _tell(loop, [_Done(opened, None, translated(error)), _Done(ended)])
+            return
+        _tell(loop, [_Done(opened)])
         try:
-            await self._begin(db)
-            for asked in batch:
-                done.append((asked.answer, *self._do(db, asked.job)))
-                # The loop has other things to do between two jobs.
-                await asyncio.sleep(0)
-            await _in_thread(self._thread, db.execute, "COMMIT")
-        except BaseException as error:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            self._undone()
-            # A cancelled writer must not look like cancelled callers.
-            ours = translated(error) if isinstance(error, Exception) else StoreUnavailable("The program is ending.")
-            done = [(asked.answer, None, ours) for asked in batch]
-            if not isinstance(error, Exception):
-                raise
+            while batch := self._take():
+                _tell(loop, self._transact(db, batch))
+            db.close()
         finally:
-            for answer, result, failed in done:
-                _answer(answer, result, failed)
+            _tell(loop, [_Done(ended)])
 
-    async def _begin(self, db: apsw.Connection) -> None:
-        deadline = asyncio.get_running_loop().time() + _BUSY_SECONDS
-        while True:
+    def _take(self) -> list[_Asked[Any]]:
+        """What was asked by now, as soon as there is something; nothing: it is time to end."""
+        taken = self._batches.get()
+        while taken and len(taken) < _MOST_AT_ONCE:
             try:
-                db.execute("BEGIN IMMEDIATE")
-                return
-            except apsw.BusyError:
-                # Another program writes to the file; the loop must not wait for it.
-                if asyncio.get_running_loop().time() >= deadline:
-                    raise
-                await asyncio.sleep(_BUSY_PAUSE)
+                more = self._batches.get_nowait()
+            except Empty:
+                break
+            if not more:
+                self._batches.put(more)
+                break
+            taken += more
+        return taken
 
-    def _do(self, db: apsw.Connection, job: Job[Any]) -> tuple[Any, BaseException | None]:
+    def _transact(self, db: apsw.Connection, batch: list[_Asked[Any]], *, apart: bool = False) -> list[_Done]:
+        begun = False
+        try:
+            self._choose_sync(db, any(asked.synced for asked in batch))
+            db.execute("BEGIN IMMEDIATE")
+            begun = True
+            done = [self._do_apart(db, asked) if apart else _do(db, asked) for asked in batch]
+            db.execute("COMMIT")
+        except Exception as error:
+            with suppress(apsw.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            self._undone()
+            if begun and len(batch) > 1 and not apart:
+                return self._transact(db, batch, apart=True)
+            failed = translated(error)
+            return [_Done(asked.answer, None, failed) for asked in batch]
+        return done
+
+    def _choose_sync(self, db: apsw.Connection, synced: bool) -> None:
+        # Whatever is synced later has everything before it on the disk too: the log is one file.
+        if synced is not self._synced:
+            db.execute("PRAGMA synchronous = FULL" if synced else "PRAGMA synchronous = NORMAL")
+            self._synced = synced
+
+    def _do_apart(self, db: apsw.Connection, asked: _Asked[Any]) -> _Done:
         db.execute("SAVEPOINT job")
         try:
-            result = job(db)
+            done = _do(db, asked)
         except Exception as error:
             if not db.in_transaction:
                 # The database itself gave up the transaction (a full disk): the whole batch is undone.
                 raise
             db.execute("ROLLBACK TO job")
-            db.execute("RELEASE job")
             self._undone()
-            return None, translated(error)
+            done = _Done(asked.answer, None, translated(error))
         db.execute("RELEASE job")
-        return result, None
+        return done
+
+
+def _do(db: apsw.Connection, asked: _Asked[Any]) -> _Done:
+    return _Done(asked.answer, asked.job(db))
+
+
+def _tell(loop: asyncio.AbstractEventLoop, done: list[_Done]) -> None:
+    # A loop that was closed has nobody who waits for an answer.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(_answer, done)
+
+
+def _answer(done: list[_Done]) -> None:
+    for answer, result, error in done:
+        if answer.done():
+            continue
+        if error is None:
+            answer.set_result(result)
+        else:
+            answer.set_exception(error)
 
 
 class Reader:
@@ -182,12 +238,3 @@ async def _in_thread(thread: ThreadPoolExecutor, function: Callable[..., T], *ar
         return await asyncio.get_running_loop().run_in_executor(thread, function, *args)
     except apsw.Error as error:
         raise translated(error) from error
-
-
-def _answer(answer: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if answer.done():
-        return
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(result)

@@ -9,16 +9,20 @@ from typing import Any
 
 import apsw
 
-from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState, Place, Queue
+from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState, Place
 from hookfuse.core.duty import Tenure
 from hookfuse.core.lanes import DAY_MS
 from hookfuse.core.message import Message
+from hookfuse.stores.sqlite.bulk import Many
 from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
+from hookfuse.stores.sqlite.settle import RING_RETURNED
 
 _MESSAGE = tuple(each.name for each in fields(Message))
 _DELIVERY = tuple(each.name for each in fields(Delivery))
 _ATTEMPT = Attempt._fields
+_RETRY = Many(SQL["retry"])
+_CANCEL = Many(SQL["cancel"])
 
 
 def message_of(db: apsw.Connection, app_id: str, id_or_uid: str) -> Message | None:
@@ -89,21 +93,13 @@ def attempts(db: apsw.Connection, message_id: str, endpoint_id: str | None) -> l
 
 
 def retry(db: apsw.Connection, pairs: Sequence[Place], now: int) -> int:
-    done = 0
-    for message_id, endpoint_id in pairs:
-        row: Any = db.execute(SQL["retry"], {"message": message_id, "endpoint": endpoint_id, "now": now}).fetchone()
-        if row is not None:
-            done += 1
-            db.execute(SQL["ring_fresh" if row[0] == Queue.FRESH else "ring_late"], (endpoint_id, now))
+    done = _RETRY.run(db, pairs, now)
+    RING_RETURNED.run(db, pairs)
     return done
 
 
 def cancel(db: apsw.Connection, pairs: Sequence[Place], now: int) -> int:
-    done = 0
-    for message_id, endpoint_id in pairs:
-        db.execute(SQL["cancel"], (now, message_id, endpoint_id))
-        done += db.changes()
-    return done
+    return _CANCEL.run(db, pairs, now)
 
 
 def expunge(db: apsw.Connection, app_id: str, message_id: str, now: int) -> bool:

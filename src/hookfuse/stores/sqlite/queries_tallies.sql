@@ -1,5 +1,6 @@
--- name: add_tally
-INSERT INTO tallies AS t (slot_ms, endpoint_id, ok, failed, slow, latency_ms) VALUES (?, ?, ?, ?, ?, ?)
+-- name: add_tallies
+INSERT INTO tallies AS t (slot_ms, endpoint_id, ok, failed, slow, latency_ms)
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 ON CONFLICT (slot_ms, endpoint_id) DO UPDATE SET
     ok = t.ok + excluded.ok, failed = t.failed + excluded.failed, slow = t.slow + excluded.slow,
     latency_ms = t.latency_ms + excluded.latency_ms;

@@ -11,12 +11,11 @@ import apsw
 
 from hookfuse.core.access import ApiKey
 from hookfuse.core.catalog import EventType
-from hookfuse.core.delivery import Queue
 from hookfuse.core.listing import AttemptCounts, DeliveryCounts
-from hookfuse.core.message import Accepted, Answer, NewMessage, Refused
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
 from hookfuse.errors import Conflict, shown
 from hookfuse.stores.sqlite import rows
+from hookfuse.stores.sqlite.accept import RING_FRESH
 from hookfuse.stores.sqlite.lists import json_list
 from hookfuse.stores.sqlite.queries import SQL
 
@@ -38,23 +37,12 @@ def held(db: apsw.Connection, endpoint_ids: Sequence[str]) -> dict[str, int]:
     return {endpoint_id: count for endpoint_id, count in found if count}
 
 
-def accept_for(db: apsw.Connection, message: NewMessage, endpoint_id: str, now: int) -> Answer:
-    if db.execute(SQL["lane_is_open"], {"endpoint": endpoint_id, "app": message.app_id}).fetchone() is None:
-        return Refused("unknown_application")
-    id_, app_id, channels = message.id, message.app_id, json.dumps(message.channels)
-    row = (id_, app_id, message.uid, message.event_type, channels, message.deliver_ms, now, message.payload)
-    db.execute(SQL["accept_message"], row)
-    db.execute(SQL["accept_delivery"], (id_, endpoint_id, app_id, Queue.FRESH, now, now, now, now))
-    db.execute(SQL["ring_fresh"], (endpoint_id, now))
-    return Accepted(id_, now, 1)
-
-
 def add_deliveries(db: apsw.Connection, endpoint_id: str, message_ids: Sequence[str], now: int) -> int:
     values = {"endpoint": endpoint_id, "messages": json_list(message_ids), "now": now}
     db.execute(SQL["add_deliveries"], values)
     added = db.changes()
     if added:
-        db.execute(SQL["ring_fresh"], (endpoint_id, now))
+        RING_FRESH.run(db, [(endpoint_id, now)])
     return added
 
 

@@ -20,6 +20,7 @@ from hookfuse.core.record import AuditEntry, Task, TaskStatus
 from hookfuse.core.tally import Tally
 from hookfuse.stores.along import Along, along
 from hookfuse.stores.sqlite import lists, overview, rows, service
+from hookfuse.stores.sqlite.accept import accept_for
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class Serving:
         return await self._read(lambda db: service.held(db, endpoint_ids))
 
     async def accept_for(self, message: NewMessage, endpoint_id: str) -> Answer:
-        return await self._write(lambda db, now: service.accept_for(db, message, endpoint_id, now), rings=True)
+        return await self._write(lambda db, now: accept_for(db, message, endpoint_id, now), rings=True)
 
     async def add_deliveries(self, endpoint_id: str, message_ids: Sequence[str]) -> int:
         return await self._write(lambda db, now: service.add_deliveries(db, endpoint_id, message_ids, now), rings=True)

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
-from hookfuse.core.delivery import Attempt, Claim, Deferral, Place, Queue, Rescued, Settlement
+from hookfuse.core.delivery import Attempt, Claim, Deferral, Place, Rescued, Settlement
 from hookfuse.core.duty import Tenure
 from hookfuse.stores.sql import storable
 from hookfuse.stores.sqlite import tallies
+from hookfuse.stores.sqlite.bulk import Many, gathered
 from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
-_ENDED = SQL["settle_ended"]
-_RING = {Queue.FRESH: SQL["ring_fresh"], Queue.LATE: SQL["ring_late"]}
+_HELD = Many(SQL["settle_held"])
+_ENDED = Many(SQL["settle_ended"])
+_PENDING = Many(SQL["settle_pending"])
+_LANES = Many(SQL["settle_lanes"])
+_ATTEMPTS = Many(SQL["settle_attempts"])
+_BLOCK = Many(SQL["block_lanes"])
+_UNBLOCK = Many(SQL["unblock_lanes"])
+_DEATHS = Many(SQL["count_deaths"])
+RING_RETURNED = Many(SQL["ring_returned"])
+
+
+class _End(NamedTuple):
+    """What became of a claim. `state` None: it waits again, until `due`."""
+
+    place: Place
+    token: int
+    state: str | None
+    due: int | None
+    reason: str
+    made: int
+    spent: int
+    healthy: bool | None = None
 
 
 class _Ends:
@@ -25,56 +46,45 @@ class _Ends:
     def __init__(self, db: apsw.Connection, now: int) -> None:
         self._db = db
         self._now = now
-        self._ended: list[tuple[Place, tuple[Any, ...]]] = []
-        self._returned: dict[Place, tuple[Any, ...]] = {}
-        self._healthy: dict[Place, bool | None] = {}
+        self._ends: list[_End] = []
 
     def end(
         self, place: Place, token: int, state: str, reason: str, made: int, spent: int, healthy: bool | None = None
     ) -> None:
-        self._healthy[place] = healthy
-        self._ended.append((place, (state, self._now, storable(reason), made, spent, *place, token)))
+        self._ends.append(_End(place, token, state, None, reason, made, spent, healthy))
 
     def give_back(
         self, place: Place, token: int, due: int, reason: str, made: int, spent: int, healthy: bool | None = None
     ) -> None:
-        self._healthy[place] = healthy
-        self._returned[place] = (storable(reason), made, spent, due, self._now, *place, token)
+        self._ends.append(_End(place, token, None, due, reason, made, spent, healthy))
 
     def write(self) -> set[Place]:
         """Returns those whose lease was still held; the others changed nothing."""
-        held = self._write_ended()
-        rung: dict[Queue, dict[str, int]] = {Queue.FRESH: {}, Queue.LATE: {}}
-        returned: Iterable[Any] = self._db.executemany(SQL["settle_pending"], self._returned.values())
-        for message_id, endpoint_id, queue, due in returned:
-            held.add(Place(message_id, endpoint_id))
-            if queue is not None:
-                bells = rung[Queue(queue)]
-                bells[endpoint_id] = min(due, bells.get(endpoint_id, due))
-        self._write_lanes(held)
-        for queue, bells in rung.items():
-            self._db.executemany(_RING[queue], bells.items())
-        return held
+        claims = [(number, *end.place, end.token) for number, end in enumerate(self._ends)]
+        held: dict[Place, _End] = {}
+        for number in sorted(_HELD.gather(self._db, claims)):
+            # Of two ends of one claim the first counts.
+            held.setdefault(self._ends[number].place, self._ends[number])
+        ended, returned = [], []
+        for place, _, state, due, reason, made, spent, _ in held.values():
+            if state is None:
+                returned.append((*place, due, storable(reason), made, spent, self._now))
+            else:
+                ended.append((*place, state, storable(reason), made, spent))
+        _ENDED.run(self._db, ended, self._now)
+        _PENDING.run(self._db, returned)
+        RING_RETURNED.run(self._db, [row[:2] for row in returned])
+        self._write_lanes(held.values())
+        return set(held)
 
-    def _write_ended(self) -> set[Place]:
-        held: set[Place] = set()
-        execute, changes = self._db.execute, self._db.changes
-        for place, row in self._ended:
-            # The count tells whether the lease was held; RETURNING would take as long as the change itself.
-            execute(_ENDED, row)
-            if changes():
-                held.add(place)
-        return held
-
-    def _write_lanes(self, held: set[Place]) -> None:
+    def _write_lanes(self, held: Iterable[_End]) -> None:
         lanes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-        for place in held:
-            lane = lanes[place.endpoint_id]
-            healthy = self._healthy[place]
+        for end in held:
+            lane = lanes[end.place.endpoint_id]
             lane[0] += 1
-            lane[1] += healthy is True
-            lane[2] += healthy is False
-        self._db.executemany(SQL["settle_lane"], ((*lane, endpoint) for endpoint, lane in lanes.items()))
+            lane[1] += end.healthy is True
+            lane[2] += end.healthy is False
+        _LANES.run(self._db, [(endpoint, *lane) for endpoint, lane in lanes.items()])
 
 
 def settle(db: apsw.Connection, settlements: Sequence[Settlement], now: int) -> list[Claim]:
@@ -88,7 +98,7 @@ def settle(db: apsw.Connection, settlements: Sequence[Settlement], now: int) -> 
             ends.give_back(place, claim.token, now + each.delay_ms, each.reason, made, spent, each.healthy)
     held = ends.write()
     kept = [each for each in settlements if (each.claim.message_id, each.claim.endpoint_id) in held]
-    db.executemany(SQL["settle_attempt"], (_attempt_row(each.attempt) for each in kept if each.attempt is not None))
+    _ATTEMPTS.run(db, [_attempt_row(each.attempt) for each in kept if each.attempt is not None])
     tallies.add(db, kept, now)
     if len(kept) == len(settlements):
         return []
@@ -121,11 +131,12 @@ def defer(db: apsw.Connection, deferrals: Sequence[Deferral], now: int) -> None:
         if each.wait_ms > 0:
             blocked[place] = now + each.wait_ms
     held = ends.write()
-    db.executemany(SQL["block_lane"], ((until, place.endpoint_id) for place, until in blocked.items() if place in held))
+    lanes = {place.endpoint_id: until for place, until in blocked.items() if place in held}
+    _BLOCK.run(db, list(lanes.items()))
 
 
 def unblock(db: apsw.Connection, endpoint_ids: Iterable[str]) -> None:
-    db.executemany(SQL["unblock_lane"], ((endpoint,) for endpoint in endpoint_ids))
+    _UNBLOCK.run(db, [(endpoint,) for endpoint in endpoint_ids])
 
 
 def end_leases(db: apsw.Connection) -> None:
@@ -135,8 +146,8 @@ def end_leases(db: apsw.Connection) -> None:
 def rescue(db: apsw.Connection, deaths: int, limit: int, tenure: Tenure | None, now: int) -> Rescued:
     if not holds(db, tenure):
         return Rescued(0)
-    lost: list[Any] = db.execute(SQL["lost_leases"], (now, limit)).fetchall()
-    db.executemany(SQL["count_death"], ((message_id, endpoint_id) for message_id, endpoint_id, _, _ in lost))
+    lost = gathered(db, SQL["lost_leases"], (now, limit))
+    _DEATHS.run(db, [(message_id, endpoint_id) for message_id, endpoint_id, _, _ in lost])
     ends = _Ends(db, now)
     quarantined = []
     for message_id, endpoint_id, token, died in lost:
@@ -147,4 +158,4 @@ def rescue(db: apsw.Connection, deaths: int, limit: int, tenure: Tenure | None, 
         else:
             ends.give_back(place, token, now, "worker_lost", 0, 0)
     ends.write()
-    return Rescued(len(lost) - len(quarantined), tuple(quarantined))
+    return Rescued(len(lost) - len(quarantined), tuple(quarantined), more=len(lost) == limit)

@@ -11,12 +11,15 @@ import apsw
 from hookfuse.core.duty import Tenure
 from hookfuse.core.tally import Guarded, Seen, Settled, tallies
 from hookfuse.core.window import Counts
+from hookfuse.stores.sqlite.bulk import Many
 from hookfuse.stores.sqlite.duties import holds
 from hookfuse.stores.sqlite.queries import SQL
 
+_ADD = Many(SQL["add_tallies"])
+
 
 def add(db: apsw.Connection, settled: Iterable[Settled], now: int) -> None:
-    db.executemany(SQL["add_tally"], tallies(settled, now))
+    _ADD.run(db, tallies(settled, now))
 
 
 def seen(db: apsw.Connection, back_ms: int, others: Mapping[str, int], now: int) -> list[Seen]:
