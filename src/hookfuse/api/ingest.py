@@ -29,7 +29,7 @@ from hookfuse.api.parts import Parts
 from hookfuse.api.problems import Problem
 from hookfuse.api.wire import in_ms, instant, instant_or_none
 from hookfuse.core.access import ApiKey, Role
-from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_id, check_uid, make_id
+from hookfuse.core.ids import ENTROPY_BYTES, IdKind, IdSequence, check_id, check_uid
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.errors import HookfuseError, InvalidInput
 
@@ -81,6 +81,8 @@ class Ingest:
         self.limit = parts.body_limit
         """The longest body that is read."""
         self._uids: dict[str, tuple[str, float]] = {}
+        # Lists and FIFO endpoints go by them, so who sends one message after the other finds them in that order.
+        self._ids = IdSequence(IdKind.MESSAGE)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         head = read_head(scope["headers"])
@@ -117,7 +119,7 @@ class Ingest:
         now_ms = int(time.time() * 1000)
         idempotency_key, fingerprint = _keyed(idempotency, body) if idempotency else (None, b"")
         message = NewMessage(
-            make_id(IdKind.MESSAGE, now_ms, random.randbytes(ENTROPY_BYTES)),
+            self._ids.make(now_ms, random.randbytes(ENTROPY_BYTES)),
             app_id,
             given.event_type,
             bytes(given.payload),

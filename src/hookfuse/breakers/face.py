@@ -50,6 +50,7 @@ class Face(Generic[S, T]):
             raise InvalidInput(f"policy_for must be a function of the key, got {shown(policy_for)}.")
         check_classify(classify)
         self._session = session
+        self._outage: Any = getattr(session, "outage", None)
         self._default = policy or Policy()
         self._policy_for = policy_for
         self._classify = classify
@@ -68,12 +69,13 @@ class Face(Generic[S, T]):
     @property
     def degraded(self) -> bool:
         """Whether the store is away, or a part of it, so that breakers are not shared."""
-        return bool(self.cut_off)
+        return self._outage is not None and bool(self._outage.degraded)
 
     @property
     def cut_off(self) -> tuple[str, ...]:
         """A key of each part of the store that is away. `inspect` notices that its part is back, as any call does."""
-        return getattr(getattr(self._session, "outage", None), "cut_off", ())
+        cut_off: tuple[str, ...] = () if self._outage is None else self._outage.cut_off
+        return cut_off
 
     def subscribe(self, observer: Observer) -> Subscription:
         """Call `observer(transition)` for each transition, once per process, in order."""

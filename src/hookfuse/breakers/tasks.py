@@ -114,6 +114,25 @@ class AsyncBreakers(Face[AsyncBreakerSession, Awaitable[Transition | None]]):
         check_key(key)
         return await self._session.admit(key, self.policy(key))
 
+    def admit_at_once(self, key: str) -> Admission | None:
+        """The admission, if this process knows the key to be plainly closed; None: nobody can say without `admit`."""
+        generation = None if self.degraded else self._session.healthy(key)
+        if generation is None:
+            return None
+        admission = Admission(key, self.policy(key), generation)
+        admission.at_once = True
+        return admission
+
+    def count_at_once(self, admission: Admission, latency: float) -> bool:
+        """Count a success that was admitted at once; False: `record` it, because it may change the breaker."""
+        policy = admission.policy
+        if not admission.at_once or latency * 1000 >= policy.slow_ms or self.degraded:
+            return False
+        admission.settle()
+        session = self._session
+        session.succeeded(admission.key, policy, admission.generation, session.timer() - latency)
+        return True
+
     async def record(
         self,
         admission: Admission,

@@ -48,11 +48,8 @@ class Destination:
     port: int
     target: str
     """Path and query as given, at least "/"."""
-
-    @property
-    def authority(self) -> str:
-        """The Host header: the host, in brackets if it is IPv6, and the port unless it is the default."""
-        return self.url[8 if self.tls else 7 : -len(self.target)]
+    authority: str
+    """The Host header: the host, in brackets if it is IPv6, and the port unless it is the default."""
 
     @staticmethod
     def parse(url: str, *, networks: Networks = PUBLIC) -> Destination:
@@ -65,7 +62,7 @@ class Destination:
         host, bare = _checked_host(host, port, networks)
         target = _checked_target(rest[len(authority) :])
         named = host if port == _DEFAULT_PORTS[scheme] else f"{host}:{port}"
-        return Destination(f"{scheme}://{named}{target}", scheme == "https", bare, port, target)
+        return Destination(f"{scheme}://{named}{target}", scheme == "https", bare, port, target, named)
 
 
 def _wrong(what: str) -> InvalidInput:

@@ -47,6 +47,7 @@ class SendResult(NamedTuple):
     trouble: Trouble | None
     latency: float
     headers: tuple[tuple[str, str], ...] = ()
+    """Names in lower case; those of a success are not kept."""
     body: bytes = b""
     """At most 64 KiB, as received, never decompressed."""
     truncated: bool = False

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core import signing
 from hookfuse.core.delivery import Claim, Claims, Deferral
 from hookfuse.core.state import State, Transition
-from hookfuse.delivery.courier import Courier, OnAttempt
+from hookfuse.delivery.courier import Courier, Flight, OnAttempt
 from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.settler import Settler
 from hookfuse.delivery.suspects import Suspects
@@ -23,7 +25,9 @@ from hookfuse.ports import DeliveryStore, Sender
 _log = logging.getLogger("hookfuse.delivery")
 
 _FAILING_SHARE = 10
-_FEW = 32
+_EFFORT_AT_ONCE = 32
+_TASK_EFFORT = 8
+"""A new connection, or a breaker that has to be asked, takes about so many times as long as a request on a kept one."""
 _LONGEST_BREATH = 0.04
 """Seconds. After a claim that brought little, the worker waits as long as it took, so that the next one brings more:
 the busier the machine, the longer, and whoever comes to an idle one hardly waits."""
@@ -101,8 +105,9 @@ class Worker:
             on_attempt=on_attempt,
         )
         self._hands: set[asyncio.Task[None]] = set()
+        self._flights: set[Flight] = set()
         self._claimed: Sequence[Claim] = ()
-        self._to_begin: Sequence[Claim] = ()
+        self._to_begin: deque[Claim] = deque()
         self._dial_before = 0.0
         self._handing: asyncio.Task[None] | None = None
         self._failing = 0
@@ -115,7 +120,7 @@ class Worker:
 
     @property
     def in_hand(self) -> int:
-        return len(self._hands) + len(self._to_begin) + len(self._claimed)
+        return len(self._hands) + len(self._flights) + len(self._to_begin) + len(self._claimed)
 
     def stop(self) -> None:
         """Claim nothing more; `run` returns when what is in flight has ended, or after the grace."""
@@ -172,7 +177,7 @@ class Worker:
         """Hand these out after those before them. Returns at once, so that the next can be claimed meanwhile."""
         self._claimed = claims
         await self._handed_out()
-        self._to_begin, self._claimed = claims, ()
+        self._to_begin, self._claimed = deque(claims), ()
         handing = self._hand_out(claims, self._dial_before)
         self._handing = asyncio.create_task(handing, name="hookfuse-hand-out")
         if any(claim.deaths for claim in claims):
@@ -187,13 +192,15 @@ class Worker:
         """Begin with claims, a few in each turn of the loop, so that answers and the next claim do not wait for all."""
         try:
             targets = await self._targets.of(claims)
-            self._to_begin, refused = self._suspects.sift(claims)
+            taken, refused = self._suspects.sift(claims)
+            self._to_begin = deque(taken)
             if refused and not await self._give_back(refused):
                 return
             while self._to_begin and not self._stopping.is_set():
-                few, self._to_begin = self._to_begin[:_FEW], self._to_begin[_FEW:]
-                for claim in few:
-                    self._start(claim, targets.get(claim.endpoint_id), dial_before)
+                effort = 0
+                while self._to_begin and effort < _EFFORT_AT_ONCE:
+                    claim = self._to_begin.popleft()
+                    effort += 1 if self._start(claim, targets.get(claim.endpoint_id), dial_before) else _TASK_EFFORT
                 await asyncio.sleep(0)
             await self._suspects.trial()
         except StoreError as error:
@@ -201,7 +208,7 @@ class Worker:
         finally:
             for claim in self._to_begin:
                 self._settler.defer(Deferral(claim, "released"))
-            self._to_begin = ()
+            self._to_begin.clear()
             self._room.set()
 
     async def _give_back(self, deferrals: Sequence[Deferral]) -> bool:
@@ -218,17 +225,36 @@ class Worker:
                     self._settler.defer(each)
         return given_back
 
-    def _start(self, claim: Claim, target: Target | None, dial_before: float) -> None:
-        task = asyncio.get_running_loop().create_task(self._courier.deliver(claim, target, dial_before))
-        self._hands.add(task)
+    def _start(self, claim: Claim, target: Target | None, dial_before: float) -> bool:
+        """Whether the request is on its way; if not, a task will see to it."""
         self._failing += claim.failing
+        flight = self._courier.launch(claim, target, dial_before, self._landed)
+        if flight is None:
+            self._take_in_hand(claim, self._courier.deliver(claim, target, dial_before))
+            return False
+        self._flights.add(flight)
+        return True
+
+    def _landed(self, flight: Flight, rest: Coroutine[Any, Any, None] | None) -> None:
+        self._flights.discard(flight)
+        if rest is None:
+            self._ended(flight.claim)
+        else:
+            self._take_in_hand(flight.claim, rest)
+
+    def _take_in_hand(self, claim: Claim, steps: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(steps)
+        self._hands.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._hands.discard(task)
-            self._failing -= claim.failing
-            self._room.set()
+            self._ended(claim)
 
         task.add_done_callback(ended)
+
+    def _ended(self, claim: Claim) -> None:
+        self._failing -= claim.failing
+        self._room.set()
 
     async def _rest(self, claims: Claims | None, stopping: asyncio.Task[bool]) -> None:
         """Until something is due, something was heard, or it is time to look anyway."""
@@ -259,6 +285,11 @@ class Worker:
             _log.warning("the lease of %s to %s was lost before it was settled", claim.message_id, claim.endpoint_id)
         self._on_lost(claims)
 
+    async def _landed_and_done(self) -> None:
+        while self._flights or self._hands:
+            self._room.clear()
+            await self._room.wait()
+
     async def _finish(self) -> None:
         """Let what is in flight end, give back the rest, and write everything down."""
         self._stopping.set()
@@ -266,9 +297,17 @@ class Worker:
             await asyncio.wait([self._handing])
         for claim in (*self._to_begin, *self._claimed):
             self._settler.defer(Deferral(claim, "released"))
-        self._to_begin = self._claimed = ()
-        if self._hands:
-            await asyncio.wait(self._hands, timeout=self.settings.grace)
+        self._to_begin.clear()
+        self._claimed = ()
+        try:
+            async with asyncio.timeout(self.settings.grace):
+                await self._landed_and_done()
+        except TimeoutError:
+            pass
+        for flight in self._flights:
+            flight.give_up()
+            self._courier.release(flight.claim)
+        self._flights.clear()
         for task in list(self._hands):
             task.cancel()
         await asyncio.gather(*self._hands, return_exceptions=True)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from hookfuse.core.admission import Admission
 from hookfuse.core.delivery import Attempt, Chosen, Claim, Claims, Deferral, Delivery, Place, Rescued, Settlement
+from hookfuse.core.destination import Destination
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
 from hookfuse.core.message import Answer, Message, NewMessage
@@ -267,6 +268,19 @@ class Sender(Protocol):
     """Carries requests to endpoints. What goes wrong there is a value; only misuse raises."""
 
     async def send(self, request: Request) -> SendResult: ...
+
+    def send_at_once(
+        self,
+        destination: Destination,
+        make: Callable[[], Request],
+        answered: Callable[[SendResult | None], None],
+    ) -> Callable[[], None] | None:
+        """Send a request for which nothing has to be waited for, and call `answered` with what came of it.
+
+        Returns what gives the request up, so that `answered` is not called; or None: `send` it, nothing was made.
+        `answered` may be told None: nothing came of it, and it has to be sent anew.
+        """
+        ...
 
     async def close(self) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from hookfuse.core.destination import Destination
 from hookfuse.core.sending import Request, SendResult, Trouble
 
 
@@ -19,14 +20,21 @@ def trouble(kind: Trouble, *, latency: float = 0.01) -> SendResult:
 
 
 class FakeSender:
-    """`answers` is what every request gets, or a function of the request; `hold` keeps requests in flight."""
+    """`answers` is what every request gets, or a function of the request; `hold` keeps requests in flight.
 
-    def __init__(self, answers: SendResult | Callable[[Request], SendResult] | None = None) -> None:
+    With `at_once` it is as if there were always a kept connection; what fails then has to be sent anew.
+    """
+
+    def __init__(
+        self, answers: SendResult | Callable[[Request], SendResult] | None = None, *, at_once: bool = False
+    ) -> None:
         self.answers = answer(200) if answers is None else answers
         self.requests: list[Request] = []
         self.in_flight = 0
         self.most_in_flight = 0
         self.closed = False
+        self._at_once = at_once
+        self._sending: set[asyncio.Task[None]] = set()
         self._gate = asyncio.Event()
         self._gate.set()
 
@@ -47,6 +55,28 @@ class FakeSender:
             return self.answers(request) if callable(self.answers) else self.answers
         finally:
             self.in_flight -= 1
+
+    def send_at_once(
+        self, destination: Destination, make: Callable[[], Request], answered: Callable[[SendResult | None], None]
+    ) -> Callable[[], None] | None:
+        if not self._at_once:
+            return None
+        task = asyncio.get_running_loop().create_task(self._answer(make(), answered))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+        def give_up() -> None:
+            task.cancel()
+
+        return give_up
+
+    async def _answer(self, request: Request, answered: Callable[[SendResult | None], None]) -> None:
+        try:
+            result = await self.send(request)
+        except Exception:
+            answered(None)
+        else:
+            answered(result)
 
     async def close(self) -> None:
         self.closed = True

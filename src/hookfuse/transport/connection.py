@@ -1,15 +1,17 @@
 """One connection: a request out, a response in, one at a time.
 
-This is the hot path. There is no stream and no task in it: a request on a kept connection costs one future, one timer
-and one write.
+This is the hot path. There is no stream, no task, no future and no timer in it: a request on a kept connection costs
+one write, and the call of whoever waits for the answer. Its owner watches the deadlines of all connections.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
+from math import inf
 from time import monotonic
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 from hookfuse.core.addresses import Address
 from hookfuse.core.sending import SendResult, Trouble
@@ -18,9 +20,16 @@ from hookfuse.transport.response import ResponseReader
 from hookfuse.transport.tls import tls_failure
 from hookfuse.transport.troubles import Failure, os_failure
 
+Answered: TypeAlias = Callable[[SendResult | None], None]
+
 
 class Owner(Protocol):
-    """Who keeps the books of open connections."""
+    """Who keeps the books of open connections, and ends requests at their deadlines."""
+
+    next_deadline: float
+    """When it looks next; whoever has an earlier deadline says so."""
+
+    def watch(self, deadline: float) -> None: ...
 
     def opened(self, connection: Connection) -> None: ...
 
@@ -30,32 +39,33 @@ class Owner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to one vetted address.
 
-    A kept connection may have been closed by the peer while our request was on its way. Then `exchange` answers None,
-    and the caller sends the request again on a new connection. That is so only if the connection had carried an
-    exchange before, and ended without a single byte of an answer to this one. The peer may have worked on the request
-    all the same, in which case it sees it twice.
+    A kept connection may have been closed by the peer while our request was on its way. Then the answer is None, and
+    the caller sends the request again on a new connection. That is so only if the connection had carried an exchange
+    before, and ended without a single byte of an answer to this one. The peer may have worked on the request all the
+    same, in which case it sees it twice.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, address: Address, owner: Owner) -> None:
+    def __init__(self, limits: Limits, address: Address, owner: Owner) -> None:
         self.address = address
         self.idle_since = 0.0
-        self._loop = loop
+        self.deadline = inf
         self._owner = owner
         self._reader = ResponseReader(limits)
-        self._waiter: asyncio.Future[SendResult | None] | None = None
+        self._waiter: Answered | None = None
         self._keep = True
         self._started = 0.0
         self._exchanges = 0
 
-    def exchange(self, data: bytes, started: float, timeout: float) -> asyncio.Future[SendResult | None]:
-        """Send a request; None says that this kept connection was already closed by the peer."""
+    def exchange(self, data: bytes, started: float, deadline: float, answered: Answered) -> None:
+        """Send a request; `answered` is called once, unless the connection is aborted before. Both are monotonic."""
         self._reader.begin()
         self._started = started
         self._exchanges += 1
-        self._waiter = waiter = self._loop.create_future()
-        self._timer = self._loop.call_later(timeout, self._expire)
+        self._waiter = answered
+        self.deadline = deadline
+        if deadline < self._owner.next_deadline:
+            self._owner.watch(deadline)
         self._transport.write(data)
-        return waiter
 
     @property
     def reusable(self) -> bool:
@@ -64,17 +74,16 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once, whatever is under way."""
         self._keep = False
-        if self._waiter is not None:
-            self._timer.cancel()
-            self._waiter = None
+        self._waiter = None
+        self.deadline = inf
         self._transport.abort()
 
     def fail(self, failure: Failure) -> None:
         """Close at once, and tell whoever waits why."""
-        if self._waiter is not None:
-            latency = monotonic() - self._started
-            self._answer(SendResult(None, failure.trouble, latency, detail=failure.detail))
+        waiter = self._waiter
         self.abort()
+        if waiter is not None:
+            waiter(SendResult(None, failure.trouble, monotonic() - self._started, detail=failure.detail))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -115,18 +124,21 @@ class Connection(asyncio.Protocol):
         when = "before the response was complete" if self._reader.taken else "before a response"
         return Failure(Trouble.DISCONNECTED, f"The connection was {how} {when}.")
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """The deadline has passed."""
         what = "was complete" if self._reader.taken else "began"
         self.fail(Failure(Trouble.TIMEOUT, f"The deadline passed before the response {what}."))
 
     def _succeed(self) -> None:
         reader = self._reader
         latency = monotonic() - self._started
-        self._answer(SendResult(reader.status, None, latency, reader.headers, reader.body, reader.truncated))
+        # Nobody asks for the headers of a success, and reading them is a twentieth of what it costs.
+        headers = () if 200 <= reader.status < 300 else reader.headers
+        self._answer(SendResult(reader.status, None, latency, headers, reader.body, reader.truncated))
 
     def _answer(self, result: SendResult | None) -> None:
         waiter = self._waiter
         self._waiter = None
-        self._timer.cancel()
-        if waiter is not None and not waiter.done():
-            waiter.set_result(result)
+        self.deadline = inf
+        if waiter is not None:
+            waiter(result)

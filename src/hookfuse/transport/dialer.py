@@ -45,7 +45,7 @@ class Dialer:
     async def _hand_over(self, opened: Opened, destination: Destination, owner: Owner) -> Connection | Failure:
         """Give a socket to the event loop, which closes it from here on."""
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, self._limits, opened.address, owner)
+        connection = Connection(self._limits, opened.address, owner)
         try:
             await loop.create_connection(
                 lambda: connection,

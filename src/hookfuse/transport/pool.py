@@ -14,11 +14,13 @@ from typing import Final, TypeAlias
 
 from hookfuse.core.addresses import Address
 from hookfuse.core.destination import Destination
+from hookfuse.core.sending import SendResult
 from hookfuse.transport.connection import Connection
 from hookfuse.transport.limits import Limits
 from hookfuse.transport.troubles import CLOSED
 
 _PATIENCE: Final = 1.0
+_LOOKS_APART: Final = 0.02
 
 RouteKey: TypeAlias = tuple[bool, str, int]
 
@@ -43,6 +45,9 @@ class Pool:
         self._routes: OrderedDict[RouteKey, Route] = OrderedDict()
         self._idle: OrderedDict[Connection, Route] = OrderedDict()
         self._open: set[Connection] = set()
+        self._overdue: list[Connection] = []
+        self.next_deadline = inf
+        self._watcher: asyncio.TimerHandle | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
@@ -115,8 +120,9 @@ class Pool:
 
     async def close(self) -> None:
         """End everything, and return when every connection is closed."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for timer in (self._sweeper, self._watcher):
+            if timer is not None:
+                timer.cancel()
         self._emptied = self._loop.create_future()
         self._routes.clear()
         if self._open:
@@ -124,6 +130,38 @@ class Pool:
                 connection.fail(CLOSED)
             # Closing at once takes a few turns of the loop. Whatever goes wrong with it must not hold up an exit.
             await asyncio.wait([self._emptied], timeout=_PATIENCE)
+
+    def watch(self, deadline: float) -> None:
+        """Look at all deadlines when this one is over. A timer for each request would be a tenth of what it costs."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self.next_deadline = deadline
+        self._watcher = self._loop.call_later(max(0.0, deadline - monotonic()), self._expire)
+
+    def _expire(self) -> None:
+        self._watcher, self.next_deadline = None, inf
+        now = monotonic()
+        if not self._overdue:
+            self._loop.call_soon(self._expire_one)
+        self._overdue = [each for each in self._open if each.deadline <= now]
+        # Where many hang, one look serves those that end soon after one another.
+        later = min((each.deadline for each in self._open if each.deadline > now), default=inf)
+        if later < inf:
+            self.watch(max(later, now + _LOOKS_APART))
+
+    def _expire_one(self) -> None:
+        """One in each turn of the loop: what its end leads to takes a while, and answers of others wait meanwhile."""
+        while self._overdue:
+            connection = self._overdue.pop()
+            # It may have been answered by now, or ended together with another.
+            if connection.deadline <= monotonic():
+                if self._overdue:
+                    self._loop.call_soon(self._expire_one)
+                connection.expire()
+                return
+
+    def future(self) -> asyncio.Future[SendResult | None]:
+        return self._loop.create_future()
 
     def opened(self, connection: Connection) -> None:
         self._open.add(connection)

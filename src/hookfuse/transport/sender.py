@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
 from hookfuse.core.addresses import PUBLIC, Networks
 from hookfuse.core.destination import Destination
 from hookfuse.core.sending import Request, SendResult, Trouble
-from hookfuse.transport.connection import Connection
+from hookfuse.transport.connection import Answered, Connection
 from hookfuse.transport.dialer import Dialer
 from hookfuse.transport.guard import find, vet
 from hookfuse.transport.limits import Limits
@@ -71,19 +72,36 @@ class HttpSender:
         if pool is None:
             pool = self._pool = Pool(asyncio.get_running_loop(), self._limits)
         route = pool.fresh(request.destination, started)
-        if route is not None:
-            connection = pool.take(route)
-            if connection is not None:
-                # As `_exchange` does, less a coroutine: most requests of a busy worker end here.
-                try:
-                    result = await connection.exchange(data, started, request.timeout)
-                except BaseException:
-                    connection.abort()
-                    raise
-                pool.give_back(route, connection)
-                if result is not None:
-                    return result
+        connection = None if route is None else pool.take(route)
+        if route is not None and connection is not None:
+            result = await self._exchange(pool, route, connection, data, started, started + request.timeout)
+            if result is not None:
+                return result
         return await self._send_anew(pool, request, data, started)
+
+    def send_at_once(
+        self, destination: Destination, make: Callable[[], Request], answered: Answered
+    ) -> Callable[[], None] | None:
+        """Send on a kept connection, and have `answered` called, with None if the request has to be sent anew.
+
+        Returns what gives the request up, or None if there is no connection. `make` is called only if there is one.
+        """
+        pool, started = self._pool, monotonic()
+        route = None if pool is None else pool.fresh(destination, started)
+        if pool is None or route is None or not route.idle:
+            return None
+        request = make()
+        data = request_bytes(request)
+        connection = pool.take(route)
+        if connection is None:
+            return None
+
+        def answer(result: SendResult | None) -> None:
+            pool.give_back(route, connection)
+            answered(result)
+
+        connection.exchange(data, started, started + request.timeout, answer)
+        return connection.abort
 
     async def close(self) -> None:
         """End every connection; requests under way end with a trouble of our own."""
@@ -93,10 +111,12 @@ class HttpSender:
             await self._pool.close()
 
     async def _exchange(
-        self, pool: Pool, route: Route, connection: Connection, data: bytes, started: float, timeout: float
+        self, pool: Pool, route: Route, connection: Connection, data: bytes, started: float, deadline: float
     ) -> SendResult | None:
+        answer = pool.future()
+        connection.exchange(data, started, deadline, partial(_tell, answer))
         try:
-            result = await connection.exchange(data, started, timeout)
+            result = await answer
         except BaseException:
             connection.abort()
             raise
@@ -120,8 +140,7 @@ class HttpSender:
             connection.abort()
             lost = Failure(Trouble.DISCONNECTED, "The connection was closed before the request.")
             return _failed(CLOSED if self._closed else lost, started)
-        left = request.timeout - (monotonic() - started)
-        result = await self._exchange(pool, route, connection, data, started, left)
+        result = await self._exchange(pool, route, connection, data, started, started + request.timeout)
         assert result is not None, "only a connection that was used before can turn out to be closed"
         return result
 
@@ -135,6 +154,11 @@ class HttpSender:
                 pool.forget(destination)
             return answer.failure
         return pool.found(destination, answer.addresses, answer.until)
+
+
+def _tell(waiting: asyncio.Future[SendResult | None], result: SendResult | None) -> None:
+    if not waiting.done():
+        waiting.set_result(result)
 
 
 async def _in_time(step: Awaitable[T], left: float, before: str) -> T | Failure:

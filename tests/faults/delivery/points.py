@@ -28,6 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hookfuse import AsyncBreakers
+from hookfuse.core.destination import Destination
 from hookfuse.core.sending import Request, SendResult
 from hookfuse.stores import sqlite
 from hookfuse.stores.postgres import PostgresStore
@@ -35,6 +36,7 @@ from hookfuse.stores.postgres import outbox as postgres_outbox
 from hookfuse.stores.sqlite import SqliteStore
 from hookfuse.stores.sqlite import outbox as sqlite_outbox
 from hookfuse.transport import HttpSender
+from hookfuse.transport.connection import Answered
 
 POISON = b"poison"
 COMMITTING = 0.2
@@ -144,15 +146,35 @@ def _wrap_accept(kind: Any) -> None:
 
 
 def _wrap_sender() -> None:
-    send = HttpSender.send
+    send, send_at_once = HttpSender.send, HttpSender.send_at_once
 
     async def sending(self: HttpSender, request: Request) -> SendResult:
-        if POISON in request.body:
-            reach("poison")
+        _touch(request)
         result = await send(self, request)
         if result.succeeded:
             a_notice = any(value.startswith("ntc_") for _, value in request.headers)
             reach("notice_posted" if a_notice else "after_send")
         return result
 
+    def sending_at_once(
+        self: HttpSender, destination: Destination, make: Callable[[], Request], answered: Answered
+    ) -> Callable[[], None] | None:
+        def making() -> Request:
+            request = make()
+            _touch(request)
+            return request
+
+        def hearing(result: SendResult | None) -> None:
+            if result is not None and result.succeeded:
+                reach("after_send")
+            answered(result)
+
+        return send_at_once(self, destination, making, hearing)
+
     HttpSender.send = sending  # type: ignore[method-assign]
+    HttpSender.send_at_once = sending_at_once  # type: ignore[method-assign]
+
+
+def _touch(request: Request) -> None:
+    if POISON in request.body:
+        reach("poison")

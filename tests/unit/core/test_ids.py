@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookfuse.core.ids import IdKind, check_channel, check_event_type, check_id, check_uid, made_ms, make_id
+from hookfuse.core.ids import (
+    IdKind,
+    IdSequence,
+    check_channel,
+    check_event_type,
+    check_id,
+    check_uid,
+    made_ms,
+    make_id,
+)
 from hookfuse.errors import InvalidField, InvalidInput
 from tests.unit.properties.strategies import junk, look
 
@@ -44,6 +53,23 @@ def test_ids_sort_by_time(kind: IdKind, one: tuple[int, bytes], two: tuple[int, 
     assert (first < second) == (one < two)
     assert (first == second) == (one == two)
     assert (first.lower() < second.lower()) == (one < two)
+
+
+@look(100)
+@given(st.lists(st.tuples(st.integers(0, 3), entropies), min_size=2))
+def test_a_sequence(made: list[tuple[int, bytes]]) -> None:
+    """Ids of a sequence sort in the order in which they were made, whatever the clock and the dice say."""
+    sequence = IdSequence(IdKind.MESSAGE)
+    ids = [check_id(IdKind.MESSAGE, sequence.make(now_ms, entropy)) for now_ms, entropy in made]
+    assert ids == sorted(set(ids))
+
+
+def test_a_long_sequence() -> None:
+    """A millisecond that is full takes from the next one, and the next one goes on after that."""
+    sequence = IdSequence(IdKind.MESSAGE)
+    ids = [sequence.make(7, bytes(10)) for _ in range(0x10000 + 2)] + [sequence.make(8, bytes(10))]
+    assert ids == sorted(set(ids))
+    assert {made_ms(each) for each in ids} == {7, 8}
 
 
 @pytest.mark.parametrize(("now_ms", "entropy"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9)), (0, bytes(11))])

@@ -37,11 +37,11 @@ def anyio_backend() -> str:
 class Post:
     """The system, and short ways to say what tests say often."""
 
-    def __init__(self, store: SqliteStore, clock: ManualClock) -> None:
+    def __init__(self, store: SqliteStore, clock: ManualClock, *, at_once: bool) -> None:
         self.bench = Bench(store, clock)
         self.store = store
         self.clock = clock
-        self.sender = FakeSender()
+        self.sender = FakeSender(at_once=at_once)
         self.sealer = AesGcmSealer(MasterKeys([bytes(32)]))
         self.attempts: list[Attempted] = []
         self.policy = Policy(trip=Streak(3), cool_off=30)
@@ -90,10 +90,11 @@ class Post:
                 await asyncio.sleep(0.03)
 
 
-@pytest.fixture
-async def post(tmp_path: Path) -> AsyncIterator[Post]:
+@pytest.fixture(params=[False, True], ids=["new connections", "kept connections"])
+async def post(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Post]:
+    """Once with a task for each delivery, and once with requests that are sent at once."""
     clock = ManualClock()
     store = SqliteStore(tmp_path / "hookfuse.db", clock=clock)
     await store.open()
-    yield Post(store, clock)
+    yield Post(store, clock, at_once=request.param)
     await store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address
@@ -98,14 +99,27 @@ async def naming(**names: list[str]) -> AsyncIterator[NameServer]:
     """A name server for `name_test=[address, ...]`, read as name.test."""
     nameserver = NameServer()
     nameserver.names = {name.replace("_", "."): addresses for name, addresses in names.items()}
-    streams = await asyncio.start_server(nameserver.serve_stream, "127.0.0.1", 0)
-    nameserver.address = ("127.0.0.1", streams.sockets[0].getsockname()[1])
-    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-        lambda: nameserver, local_addr=nameserver.address
-    )
+    streams, datagrams = _one_port()
+    nameserver.address = streams.getsockname()
+    server = await asyncio.start_server(nameserver.serve_stream, sock=streams)
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: nameserver, sock=datagrams)
     try:
         yield nameserver
     finally:
         transport.abort()
-        streams.close()
-        await streams.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+
+def _one_port() -> tuple[socket.socket, socket.socket]:
+    """A socket for streams and one for datagrams. A port that is free for one may be somebody's for the other."""
+    while True:
+        streams = socket.create_server(("127.0.0.1", 0))
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            datagrams.bind(streams.getsockname())
+        except OSError:
+            streams.close()
+            datagrams.close()
+        else:
+            return streams, datagrams

@@ -171,14 +171,15 @@ async def test_the_deadline_holds_in_each_phase(phase: str) -> None:
 async def test_a_cancelled_request_closes_its_connection_at_once(phase: str) -> None:
     """Wherever a request is cancelled, its connection is closed and nothing is left (the fixture looks)."""
     async with hanging_in(phase) as (sender, hanging):
-        sending = asyncio.create_task(sender.send(hanging))
+        # Its deadline is far away, so it is the cancelling that ends it.
+        sending = asyncio.create_task(sender.send(hanging._replace(timeout=30.0)))
         await asyncio.sleep(0.1)
         started = monotonic()
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
         await until(lambda: sender.connections == 0)
-        assert monotonic() - started < 0.2
+        assert monotonic() - started < SLACK
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

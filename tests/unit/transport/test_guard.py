@@ -125,7 +125,7 @@ async def test_a_destination_of_yesterday_is_vetted_today() -> None:
 async def test_a_refused_port_is_blocked_when_dialling_too() -> None:
     """A destination with a refused port that got stored somehow is not dialled."""
     sender = HttpSender(PUBLIC)
-    smuggled = Destination("http://8.8.8.8:25/", False, "8.8.8.8", 25, "/")
+    smuggled = Destination("http://8.8.8.8:25/", False, "8.8.8.8", 25, "/", "8.8.8.8:25")
     result = await sender.send(Request(smuggled, (), b"", 1.0))
     await sender.close()
     assert result.trouble is Trouble.BLOCKED

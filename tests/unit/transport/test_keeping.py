@@ -16,6 +16,7 @@ from hookfuse.core.sending import Trouble
 from hookfuse.errors import InvalidInput
 from hookfuse.transport import DnsResolver, HttpSender, Limits
 from hookfuse.transport.dialing import in_turns
+from tests.turns import Turns
 from tests.unit.transport.nameserver import naming
 from tests.unit.transport.receiver import LOOPBACK, OK, Receiver, Script, answering, receiving, request, silent, until
 
@@ -124,6 +125,26 @@ async def test_the_deadline_is_not_begun_anew_by_a_replacement() -> None:
         assert (result.trouble, receiver.connections) == (Trouble.TIMEOUT, 1)
         assert result.latency < 0.7
         await sender.close()
+
+
+async def test_every_request_ends_at_its_own_deadline() -> None:
+    """However many hang, in whatever order they came: none ends before its time, and none waits for another's."""
+    sender = HttpSender(LOOPBACK)
+    timeouts = [0.4, 5.0, 0.1, 0.3, 0.1, 0.2, 0.35, 0.15] * 5
+    async with receiving(silent) as receiver:
+        sending = [asyncio.create_task(sender.send(request(receiver.url(), timeout=timeout))) for timeout in timeouts]
+        await asyncio.wait([task for task, timeout in zip(sending, timeouts, strict=True) if timeout < 1])
+        for task, timeout in zip(sending, timeouts, strict=True):
+            if timeout < 1:
+                result = await task
+                assert result.trouble is Trouble.TIMEOUT
+                assert timeout <= result.latency < timeout + 0.2
+            else:
+                assert not task.done()
+        await sender.close()
+        assert {(await task).trouble for task, timeout in zip(sending, timeouts, strict=True) if timeout > 1} == {
+            Trouble.LOCAL
+        }
 
 
 async def test_a_connection_that_the_peer_closes_while_idle_is_forgotten() -> None:
@@ -247,3 +268,20 @@ def test_addresses_are_tried_by_turns() -> None:
     """IPv6 and IPv4 take turns, the former first, and no more than the limit."""
     addresses = [ip_address(text) for text in ("1.1.1.1", "1.1.1.2", "1.1.1.3", "2606::1")]
     assert [str(address) for address in in_turns(addresses, 3)] == ["2606::1", "1.1.1.1", "1.1.1.2"]
+
+
+async def test_many_deadlines_end_one_by_one() -> None:
+    """Requests that hang together end in one turn of the loop each, so that the answers of others are read between."""
+    sender = HttpSender(LOOPBACK)
+    ended: list[int] = []
+    async with receiving(silent) as receiver:
+        asked = request(receiver.url())._replace(timeout=0.3)
+        with Turns() as turns:
+
+            async def send() -> None:
+                assert (await sender.send(asked)).trouble is Trouble.TIMEOUT
+                ended.append(turns.now)
+
+            await asyncio.gather(*(send() for _ in range(20)))
+        await sender.close()
+    assert len(set(ended)) == 20

@@ -17,7 +17,9 @@ from hookfuse.transport.resolver import ADDRESSES, Answer
 from hookfuse.transport.system import WatchedFile, parse_hosts, parse_nameservers
 from tests.unit.transport.nameserver import REFUSED, SERVFAIL, naming
 
-SOON = 0.2
+SOON = 1.0
+"""Whoever waits in vain waits for four seconds; a busy machine may stand still for some tenths of one."""
+HEALTHY = 0.2
 
 
 def found(answer: Answer) -> list[str]:
@@ -91,7 +93,7 @@ async def test_names_that_hang_hold_up_nothing() -> None:
             assert found(await resolver.lookup(f"good{number}.test")) == ["192.0.2.1"]
             times.append(monotonic() - started)
         # The name server shares our processor, and others share it with both: the slowest few are theirs.
-        assert sorted(times)[45] < SOON
+        assert sorted(times)[45] < HEALTHY
         started = monotonic()
         await resolver.close()
         assert monotonic() - started < 1
@@ -161,10 +163,14 @@ async def test_a_server_that_refuses_is_passed_over(code: int) -> None:
     """A server that cannot answer leads to the next at once; if none can, it is a DNS trouble."""
     async with naming() as bad, naming(hook_test=["192.0.2.1"]) as good:
         bad.failing["hook.test"] = code
-        started = monotonic()
-        resolver = DnsResolver([bad.address, good.address], hosts={})
-        assert found(await resolver.lookup("hook.test")) == ["192.0.2.1"]
-        assert monotonic() - started < SOON
+        times = []
+        for _ in range(5):
+            started = monotonic()
+            resolver = DnsResolver([bad.address, good.address], hosts={})
+            assert found(await resolver.lookup("hook.test")) == ["192.0.2.1"]
+            times.append(monotonic() - started)
+        # A silent server is passed over after 150 ms; whatever else a busy machine does, it does not do five times.
+        assert min(times) < 0.1
         assert trouble(await DnsResolver([bad.address], hosts={}).lookup("hook.test")) is Trouble.DNS
 
 
