@@ -53,6 +53,8 @@ def quiet(site: Site) -> Quiet:
     dead = site.receiver(app, "dead", Failing(503), eventTypes=["all"])
     policy = {"trip": [{"rule": "streak", "n": 3}, {"rule": "rate", "share": 0.9, "min_calls": 50}], "cool_off": 3600}
     site.ok("PUT", f"/app/{app}/endpoint/{dead}/policy", {"policy": policy})
+    # By the site's schedule one could be tried for the last time before the breaker opens, on a slow machine.
+    site.ok("PUT", f"/app/{app}/endpoint/{dead}/retry-schedule", {"delays": [3600]})
     stopped = site.endpoint(app, eventTypes=["all"])
     site.ok("POST", f"/app/{app}/endpoint/{stopped}/pause")
     found = Quiet(site, app, dead)

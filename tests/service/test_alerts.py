@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -87,7 +88,8 @@ async def bring_about(concern: Concern, station: Station, server: Server) -> Non
             await station.store.add_application(Application("app_1", "Acme"))
             await station.store.add_endpoint(Endpoint("ep_1", "app_1", "https://example.com/"))
             await station.store.accept([NewMessage("msg_1", "app_1", "invoice.paid", b"{}")])
-            with apsw.Connection(station.settings.database.removeprefix("sqlite://")) as db:
+            with closing(apsw.Connection(station.settings.database.removeprefix("sqlite://"))) as db:
+                db.set_busy_timeout(10_000)
                 db.execute("UPDATE lanes SET fresh_ms = fresh_ms - ?", (LATE,))
         case Concern.LEADER:
             await station.store.give_up_duties(station.leader._holder)

@@ -69,7 +69,8 @@ class Orders:
             worker=WorkerSettings(**self.worker),
             limits=Limits(idle_seconds=1.0),
             notices=self._notices(),
-            notify=NotifySettings(lease=4.0, poll=0.05, look_every=0.5, stages_ms=self.stages_ms),
+            # One notice at a time: at a point of one, no other is half told.
+            notify=NotifySettings(slots=1, lease=4.0, poll=0.05, look_every=0.5, stages_ms=self.stages_ms),
         )
 
     def _notices(self) -> NoticeDefaults:

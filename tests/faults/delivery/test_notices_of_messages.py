@@ -35,19 +35,24 @@ async def send_and_kill(site: Site, messages: int, point: str) -> None:
     await sending
 
 
-async def outbox(site: Site) -> list[tuple[str, str, str, int, str]]:
+async def outbox(site: Site) -> list[tuple[str, int, str, int, str]]:
     rows = await site.database.rows(
-        "SELECT id, event, state, folded, facts FROM {schema}notices ORDER BY from_ms, created_ms"
+        "SELECT id, attempts, state, folded, facts FROM {schema}notices ORDER BY from_ms, created_ms"
     )
-    return [(id_, event, state, int(folded), facts) for id_, event, state, folded, facts in rows]
+    return [(id_, int(attempts), state, int(folded), facts) for id_, attempts, state, folded, facts in rows]
 
 
 async def check_receipts(site: Site, point: str) -> None:
     """What was sent is what arrived, and a second time only what its receiver had when the process died."""
-    sent = [row[0] for row in await outbox(site) if row[2] == "sent"]
+    sent = {row[0]: row[1] for row in await outbox(site) if row[2] == "sent"}
     arrived = [each.webhook_id for each in told(site)]
     assert set(arrived) == set(sent)
-    assert len(arrived) == len(sent) + (point.partition(":")[0] == "notice_posted")
+    repeated, claimed_again = len(arrived) - len(sent), sum(sent.values()) - len(sent)
+    if point in STEPS:
+        assert repeated == (point == "notice_posted")
+    else:
+        # When a later message is written down, the notice of the first may be anywhere on its way.
+        assert 0 <= repeated <= claimed_again <= 1
     assert all(each.verified for each in told(site))
 
 
