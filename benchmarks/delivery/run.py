@@ -11,7 +11,7 @@ _NOTES = f"""\
 with the aiohttp of its own round; accepts too are the middle of {accepting.ROUNDS} rounds. Every commit is synced.
 Sink, database, Redis, producers and workers share this machine's cores, and aiohttp has them for itself and the sink.
 Half hanging: {hanging.RATE:,} messages a second for {hanging.SECONDS} s, the middle p99 of {hanging.ROUNDS} rounds in
-turns, a deadline of 2 s."""
+turns, a deadline of 2 s; the healthy half has a sink of its own, and so has the other."""
 
 
 def main() -> Report:
