@@ -31,6 +31,7 @@ from hookfuse.stores.kept import Kept, Row
 from hookfuse.stores.sql import migrations
 from hookfuse.stores.sqlite import breakers, desk, directory, duties, notices, outbox, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
+from hookfuse.stores.sqlite.checkpoints import Checkpoints
 from hookfuse.stores.sqlite.claim import claim
 from hookfuse.stores.sqlite.connections import Reader, Writer, connected
 from hookfuse.stores.sqlite.leading import Leading
@@ -65,6 +66,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
         self._rules = notices or NoticeRules()
         self._clock = clock or _MachineClock()
         self._routes = Routes()
+        self._checkpoints = Checkpoints(self._connect_checkpoints)
         self._writer = Writer(self._connect_writer, undone=self._routes.forget)
         self._reader = Reader(self._connect_reader)
         self._lock: int | None = None
@@ -85,6 +87,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
 
     async def close(self) -> None:
         await self._reader.close()
+        await asyncio.to_thread(self._checkpoints.close)
         await self._writer.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -272,9 +275,14 @@ class SqliteStore(Serving, Notices, Leading, Members):
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA cache_size = -65536")
-        # A checkpoint stops the writer, so it comes seldom: every 32 MB.
-        db.execute("PRAGMA wal_autocheckpoint = 8192")
         self._migrate(db)
+        self._checkpoints.watch(db)
+        return db
+
+    def _connect_checkpoints(self) -> apsw.Connection:
+        db = connected(self._path)
+        # It knows of the log only once it has looked at the file.
+        db.execute("PRAGMA journal_mode = WAL")
         return db
 
     def _connect_reader(self) -> apsw.Connection:
