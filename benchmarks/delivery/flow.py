@@ -18,7 +18,7 @@ import aiohttp
 from benchmarks.delivery.world import BODY, PRODUCERS, Place, app_id, emptied, produce, run, settle_in
 from benchmarks.report import Bar, say
 from benchmarks.rounds import Rounds
-from hookfuse.app.interpreter import prepare_interpreter
+from hookfuse.app.process import prepare_process
 from hookfuse.app.station import Station
 from hookfuse.core.delivery import Chosen, DeliveryState
 from hookfuse.testing.receivers import Ok, Order, ReceiversProcess
@@ -30,7 +30,7 @@ ROUNDS = 5
 
 def measure(places: Sequence[Place]) -> tuple[list[str], list[Bar]]:
     # As the service does; the floor has it too.
-    prepare_interpreter()
+    prepare_process()
     with ReceiversProcess() as sink:
         urls = list(sink.add_all({f"e{number}": Order(Ok()) for number in range(ENDPOINTS)}).values())
         rounds = Rounds("aiohttp")

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from benchmarks.delivery.world import Place, run
-from hookfuse.app.interpreter import prepare_interpreter
+from hookfuse.app.process import prepare_process
 from hookfuse.app.station import Station
 
 
 async def main() -> None:
-    prepare_interpreter()
+    prepare_process()
     database, redis_url, key_file = sys.argv[1:]
     place = Place("worker", database, redis_url or None, Path(key_file))
     async with Station(place.settings()) as station:

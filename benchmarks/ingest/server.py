@@ -14,7 +14,7 @@ import uvicorn
 
 from benchmarks.delivery.world import Place, run
 from hookfuse.api.keys import make_key
-from hookfuse.app.interpreter import prepare_interpreter
+from hookfuse.app.process import prepare_process
 from hookfuse.app.protocol import server_config
 from hookfuse.app.station import Station
 from hookfuse.app.web import WebSettings, make_app
@@ -23,7 +23,7 @@ from hookfuse.core.access import Role
 
 async def main() -> None:
     database, key_file, port, *redis_url = sys.argv[1:]
-    prepare_interpreter()
+    prepare_process()
     place = Place("api", database, redis_url[0] if redis_url else None, Path(key_file))
     async with Station(place.settings()) as station:
         _, key = await make_key(station.store, Role.ADMIN, "bench")

@@ -6,7 +6,10 @@ import asyncio
 import json
 import os
 import re
+import resource
 import signal
+import subprocess
+import sys
 from base64 import b64encode
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from hookfuse.stores.sqlite import SqliteStore
 from hookfuse.testing import ManualClock
 from hookfuse.testing.receivers import Failing, Ok, ReceiversProcess
 from tests.servers.mail import mail_server
-from tests.service.programs import ROOT, environment, hookfuse, serving, until
+from tests.service.programs import ROOT, environment, hookfuse, serving, typed, until
 from tests.service.seeds import message, seed, send, within
 
 
@@ -44,6 +47,22 @@ def test_health(env: dict[str, str], log: Path) -> None:
         assert " since 2" in json.loads(known.stdout)["leads_rescue"]
     assert hookfuse("healthcheck", env=asked).returncode == 1
     assert "cannot be reached" in hookfuse("status", env=asked).stderr
+
+
+def test_open_files(env: dict[str, str], log: Path) -> None:
+    """It may open as many files as the system lets it, though only few were allowed at first; the doctor looks there."""
+    program = f"exec {sys.executable} -m hookfuse"
+    with typed(env, f"ulimit -Sn 256 && {program} serve", log=log) as served:
+        soft, hard = resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE)
+        assert soft == hard > 256
+    doctor = subprocess.run(
+        ["/bin/sh", "-c", f"ulimit -n 1000 && {program} doctor --json"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1000 are allowed, and 2048 requests may be in flight" in doctor.stdout
 
 
 def test_metrics_and_logs(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:

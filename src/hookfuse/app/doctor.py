@@ -106,7 +106,8 @@ def _private(about: str, file: Path, wanted: int) -> Finding:
 
 
 def _limits(settings: Settings) -> Iterator[Finding]:
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The service asks for as many as it may have.
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.worker_slots + _SPARE_FILES
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         yield poor(

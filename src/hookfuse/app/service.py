@@ -28,11 +28,11 @@ from hookfuse.app.alarm import Alarm
 from hookfuse.app.first_start import Started, check_master_key
 from hookfuse.app.health import Health
 from hookfuse.app.heartbeat import Heartbeat
-from hookfuse.app.interpreter import prepare_interpreter
 from hookfuse.app.logs import EventLog
 from hookfuse.app.metrics import Metrics
 from hookfuse.app.pages import keep_password_key, make_dashboard
 from hookfuse.app.parts import station_settings
+from hookfuse.app.process import prepare_process
 from hookfuse.app.protocol import server_config
 from hookfuse.app.station import Station
 from hookfuse.app.surface import Surface
@@ -92,7 +92,7 @@ class Service:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        prepare_interpreter()
+        prepare_process()
         metrics, events, live = Metrics(), EventLog(self._settings), Live()
         own = None if self._sock is None else self._sock.getsockname()[:2]
         station = Station(

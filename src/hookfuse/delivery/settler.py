@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hookfuse.delivery")
 
-_MOST_AT_ONCE = 500
+_MOST_AT_ONCE = 1000
 _PAUSE = 0.002
 _MANY = 64
 _LONGEST_BREATH = 0.02

@@ -48,7 +48,7 @@ class WorkerSettings:
     grace            seconds for requests in flight when it is asked to stop
     """
 
-    slots: int = 1024
+    slots: int = 2048
     batch: int = 512
     lease: float = 300.0
     longest_timeout: float = 30.0
