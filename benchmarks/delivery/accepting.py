@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from benchmarks.delivery.world import PRODUCERS, Place, emptied, message, opened, produce, run
+from benchmarks.delivery.world import CALLERS, Place, emptied, message, opened, produce, run
 from benchmarks.report import Bar, say, table
 from hookfuse.app.station import open_store
 from hookfuse.core.endpoint import Application, Endpoint
@@ -27,9 +27,9 @@ def measure(places: Sequence[Place]) -> tuple[str, list[Bar]]:
         alone, together = map(median, zip(*rounds, strict=True))
         ratio = median(many / one for one, many in rounds)
         rows.append([place.name, f"{alone:,.0f}", f"{together:,.0f}", f"{ratio:.1f}x"])
-        claim = f"{place.name}: {PRODUCERS} callers accept at least {TIMES:g} x one message per commit"
+        claim = f"{place.name}: {CALLERS} callers accept at least {TIMES:g} x one message per commit"
         bars.append(Bar(claim, f"{ratio:.1f}x", ratio >= TIMES))
-    return table(["accepts a second", "one by one", f"{PRODUCERS} callers", "ratio"], rows), bars
+    return table(["accepts a second", "one by one", f"{CALLERS} callers", "ratio"], rows), bars
 
 
 async def _measure(place: Place) -> tuple[float, float]:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 NETWORKS = Networks(allowed=("127.0.0.1/32",))
 BODY = b"x" * 1_024
-PRODUCERS = 100
+CALLERS = 100
 SECRET = Secret(bytes(range(32)))
 
 
@@ -80,8 +80,8 @@ def message(app: str) -> NewMessage:
     return NewMessage(make_id(IdKind.MESSAGE, int(time.time() * 1000), entropy), app, "invoice.paid", BODY)
 
 
-async def produce(acceptor: Acceptor, apps: Sequence[str], count: int) -> None:
-    """Producers that each wait for their answer before they send the next."""
+async def produce(acceptor: Acceptor, apps: Sequence[str], count: int, callers: int = CALLERS) -> None:
+    """Callers that each wait for their answer before they send the next."""
     numbers = iter(range(count))
 
     async def one() -> None:
@@ -89,7 +89,7 @@ async def produce(acceptor: Acceptor, apps: Sequence[str], count: int) -> None:
             answer = await acceptor.accept(message(apps[number % len(apps)]))
             assert isinstance(answer, Accepted)
 
-    await asyncio.gather(*(one() for _ in range(PRODUCERS)))
+    await asyncio.gather(*(one() for _ in range(callers)))
 
 
 @asynccontextmanager

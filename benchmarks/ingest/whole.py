@@ -2,7 +2,7 @@
 
 256 producers hold back while too much is under way, so the rate is one that can be kept up: the backlog never grows.
 The clock starts once everyone is there and every endpoint has had a message.
-The floor is a bare aiohttp loop that posts the same to the same sink.
+The floor is a bare aiohttp loop that posts the same to the same sink, as for delivery alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def measure(place: Place) -> tuple[str, list[Bar]]:
         urls = list(sink.add_all({f"e{number}": Order(Ok()) for number in range(ENDPOINTS)}).values())
         for turn in range(ROUNDS):
             say(f"ingest, the whole way, round {turn + 1} of {ROUNDS}")
-            rounds.add("aiohttp", run(floor(urls)))
+            rounds.add("aiohttp", floor(urls))
+            rounds.add("aiohttp on uvloop", floor(urls, "uvloop"))
             with api(place, urls) as (port, key):
                 worker = start_worker(place)
                 try:
