@@ -50,7 +50,7 @@ def test_health(env: dict[str, str], log: Path) -> None:
 
 
 def test_open_files(env: dict[str, str], log: Path) -> None:
-    """It may open as many files as the system lets it, though only few were allowed at first; the doctor looks there."""
+    """It opens as many files as the system lets it, though few were allowed at first; the doctor knows how many."""
     program = f"exec {sys.executable} -m hookfuse"
     with typed(env, f"ulimit -Sn 256 && {program} serve", log=log) as served:
         soft, hard = resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE)
