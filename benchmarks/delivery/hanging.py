@@ -11,11 +11,11 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.delivery.flow import start_worker, until_settled
+from benchmarks.delivery.flow import start_worker
 from benchmarks.delivery.world import Place, app_id, emptied, message, run, settle_in
 from benchmarks.report import Bar, say, table
 from hookfuse.app.station import Station
@@ -64,13 +64,14 @@ def _measure(place: Place, *, hang: bool) -> Healthy:
             numbers = range(ENDPOINTS // 2)
             healthy = sink.add_all({f"e{number}": Order(Ok()) for number in numbers}).values()
             half = other.add_all({f"e{number}": Order(Hang() if hang else Ok()) for number in numbers}).values()
-            accepted = run(_feed(place, [url for pair in zip(healthy, half, strict=True) for url in pair]))
+            urls = [url for pair in zip(healthy, half, strict=True) for url in pair]
+            accepted = run(_feed(place, urls, lambda: sink.requests + other.requests))
         arrived = {row["webhook_id"]: row["arrived_at"] for row in map(json.loads, ledger.read_text().splitlines())}
     delays = sorted(arrived[id_] - at for id_, at in accepted.items() if id_ in arrived)
     return Healthy(len(delays) / SECONDS, delays[int(len(delays) * 0.99)])
 
 
-async def _feed(place: Place, urls: Sequence[str]) -> dict[str, float]:
+async def _feed(place: Place, urls: Sequence[str], requests: Callable[[], int]) -> dict[str, float]:
     """Returns when each message to the healthy half was accepted."""
     await emptied(place)
     accepted: dict[str, float] = {}
@@ -79,11 +80,12 @@ async def _feed(place: Place, urls: Sequence[str]) -> dict[str, float]:
         helper = None if place.redis is None else start_worker(place)
         working = asyncio.create_task(station.worker.run()) if helper is None else None
         try:
-            # A worker that has just begun is still finding its way; the healthy half has heard from it, then.
-            await asyncio.gather(
-                *(station.acceptor.accept(message(app_id(number))) for number in range(0, ENDPOINTS, 2))
-            )
-            await until_settled(station)
+            # A worker that has just begun is still finding its way: every endpoint has heard from it once, then.
+            await asyncio.gather(*(station.acceptor.accept(message(app_id(number))) for number in range(ENDPOINTS)))
+            while requests() < ENDPOINTS:
+                await asyncio.sleep(0.02)
+            # What the healthy half has answered is written down by then.
+            await asyncio.sleep(0.5)
             started = time.time()
             for tick in range(SECONDS * 100):
                 batch = [(number, message(app_id(number))) for number in range(tick % 10, ENDPOINTS, 10)]
