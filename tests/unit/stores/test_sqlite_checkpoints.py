@@ -125,6 +125,14 @@ def test_a_log_that_cannot_be_copied_now(book: Book, monkeypatch: pytest.MonkeyP
     book.write_until(book.copied.is_set)
 
 
+def test_it_goes_on_after_a_close(book: Book) -> None:
+    """Who opens the file again has its log copied again."""
+    book.checkpoints.close()
+    book.checkpoints.watch(book.db)
+    book.may_copy.set()
+    book.write_until(book.copied.is_set)
+
+
 def test_nothing_is_left_of_the_log(book: Book) -> None:
     """Whoever closes the file last copies the rest and removes the log, and everything is there."""
     for _ in range(3 * EVERY):

@@ -31,15 +31,14 @@ class Checkpoints:
     def __init__(self, connect: Callable[[], apsw.Connection], *, every: int = EVERY_PAGES) -> None:
         self._connect = connect
         self._every = every
-        self._pages = 0
-        self._next = every
         self._wanted = Event()
-        self._ending = False
-        self._rest_is_small = False
         self._thread: Thread | None = None
 
     def watch(self, db: apsw.Connection) -> None:
         """From now on, the commits of this connection tell how long the log is."""
+        self._pages, self._next = 0, self._every
+        self._ending = self._rest_is_small = False
+        self._wanted.clear()
         db.set_wal_hook(self._committed)
         self._thread = Thread(target=self._live, name="hookfuse-sqlite-checkpoints", daemon=True)
         self._thread.start()
