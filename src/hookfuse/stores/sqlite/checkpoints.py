@@ -1,7 +1,7 @@
 """Copies the log into the database file, beside the writer instead of by it.
 
 SQLite's own way is that the commit which makes the log long enough copies it, and whoever waits for that commit waits
-for thousands of pages: 6 to 14 ms, where a commit takes one. Here a thread with a connection of its own does so while
+for thousands of pages: 6 to 10 ms, where a commit takes one. Here a thread with a connection of its own does so while
 commits go on. Only when nothing is left to copy can the log begin anew, and beside a busy writer there is always a
 little: so once the log is long, the writer itself copies what the thread left. It copies all of it if the thread cannot
 keep up.
