@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -20,6 +21,9 @@ _log = logging.getLogger("hookfuse.delivery")
 
 _MOST_AT_ONCE = 1000
 _PAUSE = 0.002
+_PATIENCE = 0.025
+"""Seconds that failed attempts wait for others: of many endpoints that hang, many end one shortly after the other, and
+a journey for each would be in the way of healthy ones."""
 _MANY = 64
 _LONGEST_BREATH = 0.02
 """Seconds. A busy worker takes a breath between two journeys, so that more go with the next: fewer commits, and claims
@@ -29,7 +33,7 @@ _LONGEST_PAUSE = 1.0
 
 
 class Settler:
-    """One journey at a time; what ends meanwhile goes with the next.
+    """One journey at a time; what ends meanwhile goes with the next. Failed attempts can wait a little, nothing else.
 
     Lanes are unblocked by the same journeys: what was refused before a breaker changed would block them after it.
     `lost` hears of claims that were settled too late, `written` of all that are out of our hands.
@@ -49,12 +53,13 @@ class Settler:
         self._unblocked: set[str] = set()
         self._travelling = 0
         self._journey: asyncio.Task[None] | None = None
+        self._soon = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     def settle(self, settlement: Settlement) -> None:
         self._settlements.append(settlement)
-        self._start()
+        self._start(soon=settlement.healthy is not False)
 
     def defer(self, deferral: Deferral) -> None:
         self._deferrals.append(deferral)
@@ -74,15 +79,20 @@ class Settler:
         """Wait until everything is written."""
         await self._idle.wait()
 
-    def _start(self) -> None:
+    def _start(self, *, soon: bool = True) -> None:
+        if soon and not self._soon.is_set():
+            self._soon.set()
         if self._journey is None:
             self._idle.clear()
             self._journey = asyncio.get_running_loop().create_task(self._travel(), name="hookfuse-settle")
 
     async def _travel(self) -> None:
         try:
+            await self._until_soon()
             await asyncio.sleep(_PAUSE)
             while self._settlements or self._deferrals or self._unblocked:
+                await self._until_soon()
+                self._soon.clear()
                 began = time.monotonic()
                 settlements, self._settlements = _cut(self._settlements)
                 deferrals, self._deferrals = _cut(self._deferrals)
@@ -104,6 +114,13 @@ class Settler:
             self._travelling = 0
             self._journey = None
             self._idle.set()
+
+    async def _until_soon(self) -> None:
+        if not self._soon.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await self._soon.wait()
+            self._soon.set()
 
     async def _settle(self, batch: Sequence[Settlement]) -> None:
         stale = await self._store.settle(batch)

@@ -21,6 +21,10 @@ from hookfuse.transport.troubles import CLOSED
 
 _PATIENCE: Final = 1.0
 _LOOKS_APART: Final = 0.02
+_ENDS_APART: Final = 0.002
+_ALL_ENDED_IN: Final = 0.1
+"""Seconds. What the end of a request that hung leads to (a record, a settlement, the next request on a new connection)
+takes ten times as long as a healthy request. Where many hang they tend to end together, and healthy ones go between."""
 
 RouteKey: TypeAlias = tuple[bool, str, int]
 
@@ -46,6 +50,7 @@ class Pool:
         self._idle: OrderedDict[Connection, Route] = OrderedDict()
         self._open: set[Connection] = set()
         self._overdue: list[Connection] = []
+        self._ends_apart = 0.0
         self.next_deadline = inf
         self._watcher: asyncio.TimerHandle | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -144,19 +149,19 @@ class Pool:
         if not self._overdue:
             self._loop.call_soon(self._expire_one)
         self._overdue = [each for each in self._open if each.deadline <= now]
+        self._ends_apart = min(_ENDS_APART, _ALL_ENDED_IN / max(1, len(self._overdue)))
         # Where many hang, one look serves those that end soon after one another.
         later = min((each.deadline for each in self._open if each.deadline > now), default=inf)
         if later < inf:
             self.watch(max(later, now + _LOOKS_APART))
 
     def _expire_one(self) -> None:
-        """One in each turn of the loop: what its end leads to takes a while, and answers of others wait meanwhile."""
         while self._overdue:
             connection = self._overdue.pop()
             # It may have been answered by now, or ended together with another.
             if connection.deadline <= monotonic():
                 if self._overdue:
-                    self._loop.call_soon(self._expire_one)
+                    self._loop.call_later(self._ends_apart, self._expire_one)
                 connection.expire()
                 return
 

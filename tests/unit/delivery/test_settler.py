@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from hookfuse.core.delivery import Claim, DeliveryState, Settlement
+from hookfuse.delivery import settler as settling
 from hookfuse.delivery.settler import Settler
+from hookfuse.ports import DeliveryStore
 from tests.unit.delivery.conftest import Post
 
 pytestmark = pytest.mark.anyio
@@ -27,16 +29,23 @@ async def ends(post: Post, count: int) -> list[Settlement]:
     return [Settlement(claim, DeliveryState.SENT, "sent") for claim in claims]
 
 
+def noting(post: Post, sizes: list[int]) -> DeliveryStore:
+    """The store of a post, which notes how many come with each journey."""
+    settle = post.store.settle
+
+    async def noted(settlements: Sequence[Settlement]) -> Sequence[Claim]:
+        sizes.append(len(settlements))
+        await asyncio.sleep(JOURNEY)
+        return await settle(settlements)
+
+    post.store.settle = noted  # type: ignore[method-assign]
+    return post.store
+
+
 async def journeys(post: Post, first: Sequence[Settlement], *later: Sequence[Settlement]) -> list[int]:
     """How many go with each journey, if some end during the first one, and others turn by turn after it."""
     sizes: list[int] = []
     written = asyncio.Event()
-    settle = post.store.settle
-
-    async def noting(settlements: Sequence[Settlement]) -> Sequence[Claim]:
-        sizes.append(len(settlements))
-        await asyncio.sleep(JOURNEY)
-        return await settle(settlements)
 
     async def end() -> None:
         for some in later:
@@ -45,8 +54,7 @@ async def journeys(post: Post, first: Sequence[Settlement], *later: Sequence[Set
             await written.wait()
             await asyncio.sleep(0)
 
-    post.store.settle = noting  # type: ignore[method-assign]
-    settler = Settler(post.store, lambda lost: pytest.fail(str(lost)), lambda claims: written.set())
+    settler = Settler(noting(post, sizes), lambda lost: pytest.fail(str(lost)), lambda claims: written.set())
     for each in first:
         settler.settle(each)
     while not sizes:
@@ -66,3 +74,31 @@ async def test_nobody_waits_after_few(post: Post) -> None:
     """After a journey with a few the next sets out at once with what has ended meanwhile."""
     made = await ends(post, 30)
     assert (await journeys(post, made[:10], made[10:20], made[20:]))[:2] == [10, 10]
+
+
+async def test_failures_wait_for_company(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed attempt goes along with the next end that cannot wait."""
+    monkeypatch.setattr(settling, "_PAUSE", 0)
+    monkeypatch.setattr(settling, "_PATIENCE", 60)
+    sizes: list[int] = []
+    *failed, sent = await ends(post, 3)
+    settler = Settler(noting(post, sizes), lambda lost: pytest.fail(str(lost)))
+    for each in failed:
+        settler.settle(each._replace(state=DeliveryState.FAILED, healthy=False))
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert sizes == []
+    settler.settle(sent)
+    await settler.flush()
+    assert sizes == [3]
+
+
+async def test_failures_alone_are_written_too(post: Post) -> None:
+    """Failed attempts that find no company go by themselves."""
+    sizes: list[int] = []
+    made = await ends(post, 2)
+    settler = Settler(noting(post, sizes), lambda lost: pytest.fail(str(lost)))
+    for each in made:
+        settler.settle(each._replace(state=DeliveryState.FAILED, healthy=False))
+    await settler.flush()
+    assert sizes == [2]

@@ -70,7 +70,7 @@ async def receiving(
             writer.transport.abort()
             tasks.discard(task)
 
-    server = await asyncio.start_server(serve, host, port, ssl=tls, limit=2**20)
+    server = await asyncio.start_server(serve, host, port, ssl=tls, limit=2**20, backlog=1_000)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver
