@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 
 _HERE = Path(__file__).parent
+_LEADER = _HERE.parent / "sampling" / "test_leader_lost.py"
+"""Where the one fault is that takes a leader."""
 _ONE_TEST = 1800
 """Seconds after which a test hangs."""
 
@@ -49,7 +51,7 @@ def _known() -> set[str]:
 
 
 def _tests() -> list[Path]:
-    return sorted((_HERE / "delivery").glob("test_*.py"))
+    return [*sorted((_HERE / "delivery").glob("test_*.py")), _LEADER]
 
 
 def _begins(line: str) -> bool:
@@ -60,7 +62,7 @@ def _round(names: list[str], seed: int) -> int:
     sys.stdout.write(f"HOOKFUSE_SEED={seed}\n")
     sys.stdout.flush()
     chosen = ["-k", " or ".join(f"test_{name}_" for name in names)] if names else []
-    command = [sys.executable, "-m", "pytest", "-rP", f"--timeout={_ONE_TEST}", str(_HERE / "delivery"), *chosen]
+    command = [sys.executable, "-m", "pytest", "-rP", f"--timeout={_ONE_TEST}", *map(str, _tests()), *chosen]
     ordeal = {**os.environ, "HOOKFUSE_ORDEAL": "long", "HOOKFUSE_SEED": str(seed)}
     return subprocess.run(command, env=ordeal, check=False).returncode
 
