@@ -178,7 +178,11 @@ class Courier:
             await self._ask(claim, target, dial_before)
 
     async def _ask(self, claim: Claim, target: Target, dial_before: float) -> None:
+        unblocked = self._settler.unblocked
         admission = await self._breakers.admit(target.key)
+        if not admission.allowed and self._settler.unblocked != unblocked:
+            # The breaker may have changed while the answer was on its way: an old refusal must not block its lane again.
+            admission = await self._breakers.admit(target.key)
         if not admission.allowed:
             self._settler.defer(_denied(claim, admission))
             return

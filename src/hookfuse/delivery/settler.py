@@ -50,7 +50,9 @@ class Settler:
         self._written = written
         self._settlements: list[Settlement] = []
         self._deferrals: list[Deferral] = []
-        self._unblocked: set[str] = set()
+        self._to_unblock: set[str] = set()
+        self.unblocked = 0
+        """How often it was asked to unblock lanes."""
         self._travelling = 0
         self._journey: asyncio.Task[None] | None = None
         self._soon = asyncio.Event()
@@ -67,7 +69,8 @@ class Settler:
 
     def unblock(self, endpoint_ids: Iterable[str]) -> None:
         """Have these looked at again, once everything that was put off so far is written."""
-        self._unblocked.update(endpoint_ids)
+        self.unblocked += 1
+        self._to_unblock.update(endpoint_ids)
         self._start()
 
     @property
@@ -90,7 +93,7 @@ class Settler:
         try:
             await self._until_soon()
             await asyncio.sleep(_PAUSE)
-            while self._settlements or self._deferrals or self._unblocked:
+            while self._settlements or self._deferrals or self._to_unblock:
                 await self._until_soon()
                 self._soon.clear()
                 began = time.monotonic()
@@ -99,7 +102,7 @@ class Settler:
                 self._travelling = len(settlements) + len(deferrals)
                 unblocked: list[str] = []
                 if not self._deferrals:
-                    unblocked, self._unblocked = sorted(self._unblocked), set()
+                    unblocked, self._to_unblock = sorted(self._to_unblock), set()
                 if settlements:
                     await self._write(partial(self._settle, settlements))
                 if deferrals:

@@ -10,6 +10,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from hookfuse import Policy, State, Streak
+from hookfuse.core.admission import Admission
 from hookfuse.core.delivery import Chosen, Claim, Claims, Deferral, DeliveryState, Place, Settlement
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.sending import Request, SendResult, Trouble
@@ -591,9 +592,36 @@ async def test_a_breaker_that_changes_while_a_refusal_is_written(post: Post, mon
         await post.bench.send()
         await writing.wait()
         await post.breakers.unforce("app_1/ep_1")
-        while not worker._settler._unblocked:
+        while not worker._settler._to_unblock:
             await asyncio.sleep(0)
         closed.set()
+        await post.until(DeliveryState.SENT, 1)
+
+
+async def test_a_refusal_that_is_read_after_the_breaker_changed(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal that arrives after everyone has heard that the breaker changed does not hold the lane."""
+    await post.endpoint()
+    await post.targets.read(["ep_1"])
+    admit, unblock = post.breakers.admit, post.store.unblock
+    unblocked = asyncio.Event()
+
+    async def told(endpoint_ids: Sequence[str]) -> None:
+        await unblock(endpoint_ids)
+        unblocked.set()
+
+    async def late(key: str) -> Admission:
+        admission = await admit(key)
+        if not unblocked.is_set():
+            assert not admission.allowed
+            await post.breakers.unforce(key)
+            await unblocked.wait()
+        return admission
+
+    monkeypatch.setattr(post.store, "unblock", told)
+    monkeypatch.setattr(post.breakers, "admit", late)
+    await post.breakers.force_open("app_1/ep_1", reason="maintenance")
+    async with post.working(), asyncio.timeout(20):
+        await post.bench.send()
         await post.until(DeliveryState.SENT, 1)
 
 
