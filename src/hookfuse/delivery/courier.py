@@ -181,7 +181,7 @@ class Courier:
         unblocked = self._settler.unblocked
         admission = await self._breakers.admit(target.key)
         if not admission.allowed and self._settler.unblocked != unblocked:
-            # The breaker may have changed while the answer was on its way: an old refusal must not block its lane again.
+            # The breaker may have changed while the answer was on its way; an old refusal must not block its lane.
             admission = await self._breakers.admit(target.key)
         if not admission.allowed:
             self._settler.defer(_denied(claim, admission))
