@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from hookfuse.api.call import Call, Reader
+from hookfuse.api.forgetting import forget_breakers_of
 from hookfuse.api.problems import field, forbidden, not_found
 from hookfuse.api.routes import Needs, Routes
 from hookfuse.api.wire import Instant, Iterator, Limit, Metadata, Page, Uid, Wire, instant, instant_or_none
@@ -120,6 +121,7 @@ async def delete_application(call: Call) -> None:
     if call.key.role is not Role.ADMIN:
         raise forbidden()
     await call.parts.store.delete_application(call.app.id)
+    await forget_breakers_of(call, f"{call.app.id}/")
 
 
 @routes.post("/app/{app_id}/pause")

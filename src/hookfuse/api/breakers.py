@@ -15,12 +15,12 @@ from msgspec import Meta
 from hookfuse.api.breaker_models import BreakerOut, HistoryOut, breaker_told, history_told
 from hookfuse.api.call import Call, Reader
 from hookfuse.api.routes import Needs, Routes
-from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Instant, Iterator, Limit, Page, Reason, Wire
 from hookfuse.core.endpoint import Endpoint, Stop
 from hookfuse.core.history import BY_BREAKER
 from hookfuse.core.paging import LAST, Mark, Span
 from hookfuse.core.state import Order, Override, Snapshot, State, Transition
+from hookfuse.delivery.keeper import keep_standing
 
 routes = Routes("Breakers")
 
@@ -169,7 +169,7 @@ async def _order(call: Call, order: Order, body: OrderIn) -> BreakerOut:
 
 async def _ordered(call: Call, endpoint: Endpoint, doing: Awaitable[Transition | None]) -> BreakerOut:
     await doing
-    await keep_standing(call.parts, endpoint.key)
+    await keep_standing(call.parts.store, call.parts.breakers, endpoint.key)
     # Workers hear of it too; this spares those that do not know the endpoint a minute.
     await call.parts.store.unblock([endpoint.id])
     return await _told(call, endpoint)

@@ -11,9 +11,9 @@ from msgspec import UNSET
 from hookfuse.api.applications import ListQuery, Order
 from hookfuse.api.call import Call, Reader
 from hookfuse.api.endpoint_models import EndpointIn, EndpointOut, EndpointPatch, EndpointUpsert, told
+from hookfuse.api.forgetting import forget_breakers_of
 from hookfuse.api.problems import field, not_found
 from hookfuse.api.routes import Routes
-from hookfuse.api.standings import keep_standing
 from hookfuse.api.wire import Page
 from hookfuse.core import bounds
 from hookfuse.core.destination import Destination
@@ -23,6 +23,7 @@ from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
 from hookfuse.core.secret import SecretRing
 from hookfuse.core.state import Override, State
+from hookfuse.delivery.keeper import keep_standing
 
 routes = Routes("Endpoints")
 
@@ -70,7 +71,9 @@ async def patch_endpoint(call: Call, body: EndpointPatch) -> EndpointOut:
 @routes.delete("/app/{app_id}/endpoint/{endpoint_id}")
 async def delete_endpoint(call: Call) -> None:
     """Delete an endpoint; what still waits for it is cancelled."""
-    await call.parts.store.delete_endpoint((await call.endpoint()).id)
+    endpoint = await call.endpoint()
+    await call.parts.store.delete_endpoint(endpoint.id)
+    await forget_breakers_of(call, endpoint.key)
 
 
 @routes.post("/app/{app_id}/endpoint/{endpoint_id}/pause")
@@ -140,7 +143,7 @@ async def _start_clean(call: Call, endpoint: Endpoint, *, asked: bool) -> None:
             await breakers.enable(key, reason="the endpoint was enabled", actor=call.key.id)
     elif endpoint.breaker_key is None and seen.override is Override.NONE:
         await breakers.reset(key, reason="the endpoint was mended", actor=call.key.id)
-    await keep_standing(call.parts, key)
+    await keep_standing(call.parts.store, call.parts.breakers, key)
     await call.parts.store.unblock([endpoint.id])
 
 

@@ -18,6 +18,8 @@ BY_BREAKER = "breaker: "
 """How the reason of an endpoint begins that its breaker disabled."""
 GONE = "gone: the endpoint answered 410"
 """The reason of an endpoint that wants nothing any more."""
+UNGUARDED = "no endpoint has this breaker any more"
+"""The reason of a breaker that was closed because its endpoints were deleted."""
 _BY_ITSELF = frozenset({*RULES, "probe_failed", "probe_slow", GONE})
 """Why a breaker is disabled that nobody ordered to be."""
 AUTOMATIC = frozenset({"breaker", "worker"})
@@ -67,7 +69,7 @@ def told_by(entry: Entry) -> Occurrence | None:
     """What people hear of a transition. Probes and overrides are told to nobody: who decides knows."""
     made = entry.transition
     before, after = made.before, made.after
-    if before is after:
+    if before is after or made.reason == UNGUARDED:
         return None
     if DISABLED in (before, after):
         event = Event.ENDPOINT_DISABLED if after is DISABLED else Event.ENDPOINT_ENABLED

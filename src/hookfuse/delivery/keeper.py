@@ -25,6 +25,16 @@ _log = logging.getLogger("hookfuse.delivery")
 _ACTOR = "restored"
 
 
+async def keep_standing(store: DeliveryStore, breakers: AsyncBreakers, key: str) -> None:
+    """After an order of an operator: should this process die before, whoever leads writes it."""
+    seen = await breakers.inspect(key)
+    standing = standing_of(seen)
+    if standing is not None:
+        await store.keep_standings([standing])
+    else:
+        await store.keep_standings([], [Standing(key, NOT_FORCED, None, False, "", seen.generation)])
+
+
 class Keeper:
     def __init__(self, store: DeliveryStore, breakers: AsyncBreakers, targets: Targets) -> None:
         self._store = store

@@ -2,7 +2,7 @@
 
 The breakers know their last transition, and the database knows the last one that is kept. Where the two differ for two
 looks in a row, whoever should have written it is gone, and what the breaker still tells of it is kept. Endpoints that a
-breaker disabled and that nobody stopped are stopped.
+breaker disabled and that nobody stopped are stopped, and breakers that guard nobody are closed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hookfuse.breakers import AsyncBreakers
 from hookfuse.core.duty import Tenure
 from hookfuse.core.history import Head, seen
 from hookfuse.core.state import CLOSED, Snapshot, Transition
+from hookfuse.delivery.forgetting import forget_breakers
 from hookfuse.delivery.stopping import stop_left_over
 from hookfuse.ports import DeliveryStore
 from hookfuse.telemetry import Observer
@@ -49,6 +50,7 @@ class Reconciler:
             self._on_kept(each)
         # Afterwards: it goes by what is kept.
         await stop_left_over(self._store, self._breakers, tenure)
+        await forget_breakers(self._store, self._breakers, sorted(listed), actor="breaker")
         return len(new)
 
     async def _unknown(self, listed: dict[str, Snapshot]) -> list[Transition]:

@@ -31,6 +31,10 @@ class Tallies(Protocol):
         """The endpoints whose breaker has this key."""
         ...
 
+    async def unguarded(self, keys: Sequence[str]) -> Sequence[str]:
+        """Those of these keys that are named after an application of ours, and are no endpoint's."""
+        ...
+
     async def stored_policies(self) -> Sequence[Mapping[str, Any]]:
         """Every policy that is stored for an endpoint, an application or all, each once."""
         ...

@@ -38,6 +38,9 @@ class Leading:
     async def guarded_by(self, key: str) -> Sequence[Guarded]:
         return await self._alone(lambda db: tallies.guarded_by(db, key))
 
+    async def unguarded(self, keys: Sequence[str]) -> Sequence[str]:
+        return await self._alone(lambda db: tallies.unguarded(db, keys))
+
     async def stored_policies(self) -> Sequence[Mapping[str, Any]]:
         return await self._alone(tallies.stored_policies)
 

@@ -34,6 +34,22 @@ SELECT e.id, e.version, e.app_id || '/' || coalesce(e.breaker_key, e.id) AS key,
 FROM hookfuse.endpoints AS e JOIN hookfuse.applications AS a ON a.id = e.app_id
 WHERE e.app_id = $1 AND e.stop & 8 = 0 AND coalesce(e.breaker_key, e.id) = $2;
 
+-- name: unguarded
+-- A key is the application's id and the endpoint's own, or the key that endpoints share.
+SELECT k.key
+FROM (
+    SELECT key, split_part(key, '/', 1) AS app, substr(key, strpos(key, '/') + 1) AS name
+    FROM unnest($1::text[]) AS asked (key)
+) AS k
+WHERE EXISTS (SELECT 1 FROM hookfuse.applications AS a WHERE a.id = k.app)
+  AND NOT EXISTS (
+    SELECT 1 FROM hookfuse.endpoints AS e
+    WHERE e.id = k.name AND e.app_id = k.app AND e.breaker_key IS NULL AND e.stop & 8 = 0
+  )
+  AND NOT EXISTS (
+    SELECT 1 FROM hookfuse.endpoints AS e WHERE e.breaker_key = k.name AND e.app_id = k.app AND e.stop & 8 = 0
+  );
+
 -- name: stored_policies
 SELECT policy::text FROM hookfuse.endpoints WHERE policy IS NOT NULL AND stop & 8 = 0
 UNION SELECT policy::text FROM hookfuse.applications WHERE policy IS NOT NULL AND deleted_ms IS NULL

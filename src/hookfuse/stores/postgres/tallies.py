@@ -34,6 +34,10 @@ async def guarded_by(db: Connection, key: str) -> list[Guarded]:
     return [_guarded(row) for row in await db.fetch(SQL["guarded_by"], app_id, name)]
 
 
+async def unguarded(db: Connection, keys: Sequence[str]) -> list[str]:
+    return [row["key"] for row in await db.fetch(SQL["unguarded"], list(keys))]
+
+
 async def stored_policies(db: Connection) -> list[Mapping[str, Any]]:
     rows = await db.fetch(SQL["stored_policies"])
     return [found for (text,) in rows if (found := json.loads(text)) is not None]

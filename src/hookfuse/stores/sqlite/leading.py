@@ -39,6 +39,9 @@ class Leading:
     async def guarded_by(self, key: str) -> Sequence[Guarded]:
         return await self._read(lambda db: tallies.guarded_by(db, key))
 
+    async def unguarded(self, keys: Sequence[str]) -> Sequence[str]:
+        return await self._read(lambda db: tallies.unguarded(db, keys))
+
     async def stored_policies(self) -> Sequence[Mapping[str, Any]]:
         return await self._read(tallies.stored_policies)
 

@@ -32,6 +32,22 @@ SELECT e.id, e.version, e.app_id || '/' || coalesce(e.breaker_key, e.id), coales
 FROM endpoints AS e JOIN applications AS a ON a.id = e.app_id
 WHERE e.app_id = :app AND e.stop & 8 = 0 AND coalesce(e.breaker_key, e.id) = :name;
 
+-- name: unguarded
+-- A key is the application's id and the endpoint's own, or the key that endpoints share.
+SELECT k.key
+FROM (
+    SELECT value AS key, substr(value, 1, instr(value, '/') - 1) AS app, substr(value, instr(value, '/') + 1) AS name
+    FROM json_each(?)
+) AS k
+WHERE EXISTS (SELECT 1 FROM applications AS a WHERE a.id = k.app)
+  AND NOT EXISTS (
+    SELECT 1 FROM endpoints AS e
+    WHERE e.id = k.name AND e.app_id = k.app AND e.breaker_key IS NULL AND e.stop & 8 = 0
+  )
+  AND NOT EXISTS (
+    SELECT 1 FROM endpoints AS e WHERE e.breaker_key = k.name AND e.app_id = k.app AND e.stop & 8 = 0
+  );
+
 -- name: stored_policies
 SELECT policy FROM endpoints WHERE policy IS NOT NULL AND stop & 8 = 0
 UNION SELECT policy FROM applications WHERE policy IS NOT NULL AND deleted_ms IS NULL

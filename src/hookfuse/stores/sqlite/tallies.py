@@ -42,6 +42,11 @@ def guarded_by(db: apsw.Connection, key: str) -> list[Guarded]:
     return [_guarded(row) for row in db.execute(SQL["guarded_by"], {"app": app_id, "name": name})]
 
 
+def unguarded(db: apsw.Connection, keys: Sequence[str]) -> list[str]:
+    rows: Any = db.execute(SQL["unguarded"], (json.dumps(list(keys)),))
+    return [key for (key,) in rows]
+
+
 def stored_policies(db: apsw.Connection) -> list[Mapping[str, Any]]:
     rows: Any = db.execute(SQL["stored_policies"])
     return [found for (text,) in rows if (found := json.loads(text)) is not None]

@@ -65,6 +65,26 @@ class StandingFast(OnBench):
         assert await bench.store.guarded_by("app_1/ep_d") == [Guarded("ep_d", 1, "app_1/ep_d", None)]
         assert await bench.store.guarded_by("app_1/ep_a") == []
 
+    async def test_breakers_that_guard_nobody(self, bench: Bench) -> None:
+        """Keys of deleted endpoints, of deleted applications, and of endpoints that have another one now are found."""
+        await bench.application()
+        await bench.application("app_2")
+        await bench.endpoint("ep_a")
+        await bench.endpoint("ep_b")
+        await bench.endpoint("ep_c", breaker_key="shared")
+        await bench.endpoint("ep_d", breaker_key="shared")
+        await bench.endpoint("ep_e", "app_2")
+        keys = ["app_1/ep_a", "app_1/ep_b", "app_1/shared", "app_2/ep_e", "app_2/shared", "app_9/ep_a", "elsewhere"]
+        assert await bench.store.unguarded(keys) == ["app_2/shared"]
+        await bench.store.delete_endpoint("ep_a")
+        await bench.store.delete_endpoint("ep_c")
+        await bench.store.delete_application("app_2")
+        await bench.store.change_endpoint("ep_b", {"breaker_key": "mine"})
+        found = ["app_1/ep_a", "app_1/ep_b", "app_2/ep_e", "app_2/shared"]
+        assert sorted(await bench.store.unguarded([*keys, "app_1/mine"])) == found
+        await bench.store.delete_endpoint("ep_d")
+        assert await bench.store.unguarded(["app_1/shared"]) == ["app_1/shared"]
+
     async def test_enabled_behind_a_disabled_breaker(self, bench: Bench) -> None:
         """Endpoints are found that nobody stopped when their breaker was disabled, by pages and until they are."""
         await bench.application()
