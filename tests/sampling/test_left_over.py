@@ -8,7 +8,8 @@ import pytest
 
 from hookfuse import Outcome, Policy, State, Streak
 from hookfuse.core.duty import Duty
-from hookfuse.core.state import Transition
+from hookfuse.core.standing import standing_of
+from hookfuse.core.state import Override, Transition
 from hookfuse.delivery.reconcile import Reconciler
 from tests.sampling.conftest import Fleet
 
@@ -73,3 +74,26 @@ async def test_a_replaced_leader_stops_nothing(fleet: Fleet) -> None:
     assert await fleet.disabled() == (False, "")
     await reconciler.look(new)
     assert await fleet.disabled() == (True, "breaker: streak")
+
+
+@pytest.mark.parametrize("order", ["disabled", "forced", "open"])
+async def test_breakers_that_guard_nobody_are_closed(fleet: Fleet, order: str) -> None:
+    """A breaker that lost its endpoint unseen is closed at the next look, with its standing; others stay."""
+    gone, stays = await fleet.endpoint("ep_1", DISABLES), await fleet.endpoint("ep_2", DISABLES)
+    for key in (gone, stays):
+        if order == "disabled":
+            await disable_itself(fleet, key)
+        elif order == "forced":
+            await written(fleet, await fleet.breakers.force_open(key, reason="maintenance"))
+        else:
+            await written(fleet, await fleet.breakers.force_open(key))
+            await fleet.breakers.unforce(key)
+        standing = standing_of(await fleet.state(key))
+        await fleet.store.keep_standings([standing] if standing is not None else [])
+    await fleet.store.delete_endpoint("ep_1")
+    before = await fleet.state(stays)
+    await Reconciler(fleet.store, fleet.breakers).look()
+    found = await fleet.state(gone)
+    assert (found.state, found.override) == (State.CLOSED, Override.NONE)
+    assert await fleet.state(stays) == before
+    assert [each.key for each in await fleet.store.standings()] == ([] if order == "open" else [stays])

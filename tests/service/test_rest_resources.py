@@ -37,6 +37,23 @@ async def _tripped(service: Service, receivers: Receivers, app: str) -> str:
     return endpoint
 
 
+@pytest.mark.parametrize("deleted", ["endpoint", "application"])
+@pytest.mark.parametrize("forced", [False, True])
+async def test_what_is_deleted_takes_its_breaker_along(
+    service: Service, receivers: Receivers, deleted: str, forced: bool
+) -> None:
+    """The breaker of a deleted endpoint or application is in no list and no count, and nobody hears that it closed."""
+    app = await service.app()
+    endpoint = await _tripped(service, receivers, app)
+    if forced:
+        await service.ok("POST", f"/app/{app}/breaker/{endpoint}/force", {"to": "open", "reason": "maintenance"})
+    assert (await service.ok("GET", "/breaker"))["data"]
+    await service.ok("DELETE", f"/app/{app}/endpoint/{endpoint}" if deleted == "endpoint" else f"/app/{app}")
+    assert (await service.ok("GET", "/breaker"))["data"] == []
+    assert (await service.ok("GET", "/overview"))["states"].get("open", 0) == 0
+    assert await service.station.store.standings() == []
+
+
 async def test_a_breaker_from_trip_to_probe(service: Service, receivers: Receivers) -> None:
     """An open breaker is listed with its reason and what it holds; a probe by hand heals it; its history says so."""
     app, other = await service.app(), await service.app("Other")

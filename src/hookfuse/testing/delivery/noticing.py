@@ -117,6 +117,12 @@ class Noticing(OnBench):
         assert len({each.id for each in found}) == 2
         assert found[0].facts["numbers"] == {"streak": 3.0, "limit": 3.0}
 
+    async def test_nobody_is_told_of_what_is_gone(self, bench: Bench) -> None:
+        """A breaker that closes because its endpoint was deleted is no recovery, and nobody hears of it."""
+        await listening(bench)
+        await bench.store.keep_transitions([transition(bench, State.OPEN, State.CLOSED, reason=UNGUARDED)])
+        assert await outbox(bench) == []
+
     async def test_a_flapping_endpoint(self, bench: Bench) -> None:
         """Of fifty changes within the quiet window the first is told at once, and the last when it ends, for all."""
         await listening(bench)
