@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
-from hookfuse.core.message import Answer, NewMessage
+from hookfuse.core.message import Answer, NewMessage, check_message
 from hookfuse.errors import StoreUnavailable
 from hookfuse.ports import Lanes
 
@@ -36,6 +36,7 @@ class Acceptor:
 
     async def accept(self, message: NewMessage) -> Answer:
         """Returns once the message is committed. Who is cancelled or loses patience cannot know whether it was."""
+        check_message(message)
         if len(self._waiting) >= self._most_waiting:
             raise StoreUnavailable("More messages are waiting to be stored than this process takes; send it again.")
         loop = asyncio.get_running_loop()

@@ -211,9 +211,14 @@ class Courier:
         if self._egress.saw(claim.endpoint_id, result, time.monotonic()):
             verdict = Verdict(Step.RETRY, Outcome.IGNORED, "egress_suspect", int(LOCAL_DELAY * 1000), spent=False)
         if admission is not None:
-            transition = await self._breakers.record(
-                admission, verdict.outcome, latency=result.latency, error=_error_text(result)
-            )
+            try:
+                transition = await self._breakers.record(
+                    admission, verdict.outcome, latency=result.latency, error=_error_text(result)
+                )
+            except asyncio.CancelledError:
+                # What was sent must not be sent again because this process ends.
+                self._write_down(claim, target, result, verdict, started)
+                raise
             if transition is not None:
                 await self._heed(target, transition)
         if verdict.disable:

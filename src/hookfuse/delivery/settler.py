@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from hookfuse.core.delivery import Claim, Deferral, Settlement
-from hookfuse.errors import StoreError, StoreUnavailable
+from hookfuse.errors import StoreUnavailable
 from hookfuse.ports import Lanes
 
 T = TypeVar("T")
@@ -126,7 +126,17 @@ class Settler:
             self._soon.set()
 
     async def _settle(self, batch: Sequence[Settlement]) -> None:
-        stale = await self._store.settle(batch)
+        try:
+            stale = await self._store.settle(batch)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                raise
+            # One that cannot be written must not have the others sent again.
+            for each in batch:
+                await self._write(partial(self._settle, [each]))
+            return
         if stale:
             self._lost(stale)
 
@@ -140,9 +150,9 @@ class Settler:
                 _log.warning("settling waits for the database: %s", error)
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, _LONGEST_PAUSE)
-            except StoreError:
+            except Exception:
                 # The leases will end and the deliveries come back; nothing is lost.
-                _log.exception("a batch could not be settled")
+                _log.exception("what became of claims could not be written down")
                 return None
 
 

@@ -89,36 +89,53 @@ class Targets:
         return list(self._by_key.get(key, ()))
 
     async def of(self, claims: Iterable[Claim]) -> Mapping[str, Target]:
-        """The target of each claim's endpoint."""
-        missing = {
-            claim.endpoint_id
-            for claim in claims
-            if (known := self._known.get(claim.endpoint_id)) is None or known.version < claim.version
-        }
-        if missing:
-            await self.read(list(missing))
-        return self._known
+        """The target of each claim's endpoint; one that is not in it does not exist."""
+        found: dict[str, Target] = {}
+        missing: set[str] = set()
+        for claim in claims:
+            known = self._known.get(claim.endpoint_id)
+            if known is None or known.version < claim.version:
+                missing.add(claim.endpoint_id)
+            else:
+                found[claim.endpoint_id] = known
+        return {**found, **await self.read(list(missing))} if missing else found
 
-    async def read(self, ids: list[str]) -> None:
+    async def read(self, ids: list[str]) -> Mapping[str, Target]:
         """Know these endpoints as they are stored now."""
-        if len(self._known) + len(ids) > _MOST_KEPT:
-            self._known.clear()
-            self._by_key.clear()
         endpoints = await self._directory.endpoints(ids)
         preset = await self._directory.default_policy()
-        self._policy = self._defaults.policy if preset is None else Policy.from_dict(preset)
+        self._policy = self._defaults.policy if preset is None else self._readable(preset)
         applications: dict[str, Application | None] = {}
+        found: dict[str, Target] = {}
         for endpoint in endpoints:
             if endpoint.app_id not in applications:
                 applications[endpoint.app_id] = await self._directory.application(endpoint.app_id)
-            self._keep(self._prepare(endpoint, applications[endpoint.app_id]))
+            found[endpoint.id] = self._prepare(endpoint, applications[endpoint.app_id])
+        for target in found.values():
+            self._keep(target)
+        return found
+
+    def _readable(self, preset: Mapping[str, Any]) -> Policy:
+        try:
+            return Policy.from_dict(preset)
+        except (HookfuseError, TypeError, ValueError):
+            # A version that knows more may have stored it; it must not end the worker.
+            return self._defaults.policy
 
     def _keep(self, target: Target) -> None:
-        old = self._known.get(target.endpoint_id)
-        if old is not None:
-            self._by_key[old.key].discard(old.endpoint_id)
+        self._drop(target.endpoint_id)
+        if len(self._known) >= _MOST_KEPT:
+            self._drop(next(iter(self._known)))
         self._known[target.endpoint_id] = target
         self._by_key.setdefault(target.key, set()).add(target.endpoint_id)
+
+    def _drop(self, endpoint_id: str) -> None:
+        old = self._known.pop(endpoint_id, None)
+        if old is not None:
+            sharing = self._by_key[old.key]
+            sharing.discard(endpoint_id)
+            if not sharing:
+                del self._by_key[old.key]
 
     def _prepare(self, endpoint: Endpoint, application: Application | None) -> Target:
         of_app: dict[str, Any] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.replay import cancel_chosen, retry_chosen
 from hookfuse.delivery.targets import Targets
-from hookfuse.errors import StoreUnavailable
+from hookfuse.errors import InvalidInput, StoreUnavailable
 from hookfuse.testing.sender import answer, trouble
 from tests.unit.delivery.conftest import Post
 
@@ -67,6 +68,34 @@ async def test_a_cancelled_caller_disturbs_nobody(post: Post) -> None:
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(each, Accepted) for each in answers) == 9
     await acceptor.close()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("event_type", "a\0b"),
+        ("event_type", "a\ud800"),
+        ("uid", "x\0"),
+        ("idempotency_key", "\udfff"),
+        ("channels", ("fine", "not\0fine")),
+        ("deliver_ms", 1 << 70),
+        ("deliver_ms", -1),
+    ],
+)
+async def test_a_bad_message_spoils_no_others_commit(post: Post, field: str, value: Any) -> None:
+    """What no database can keep is refused by its field's name, and those who share a commit hear nothing of it."""
+    await post.endpoint()
+    acceptor = Acceptor(post.store)
+    before, bad, after = await asyncio.gather(
+        acceptor.accept(post.bench.message()),
+        acceptor.accept(post.bench.message(**{"event_type": "a", field: value})),
+        acceptor.accept(post.bench.message()),
+        return_exceptions=True,
+    )
+    assert isinstance(before, Accepted)
+    assert isinstance(after, Accepted)
+    assert isinstance(bad, InvalidInput)
+    assert field in str(bad)
 
 
 async def test_nobody_waits_for_ever(post: Post) -> None:

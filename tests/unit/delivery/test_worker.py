@@ -730,3 +730,66 @@ def test_a_lease_must_outlast_the_request() -> None:
     """A lease that is not longer than the longest request and a margin is refused with the numbers."""
     with pytest.raises(InvalidInput, match=r"lease \(30 s\) must be longer than the longest request \(30 s\) and 5 s"):
         WorkerSettings(lease=30, longest_timeout=30)
+
+
+async def test_more_endpoints_than_are_remembered(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that brings endpoints which push others of the same claim out of memory is delivered all the same."""
+    monkeypatch.setattr("hookfuse.delivery.targets._MOST_KEPT", 3)
+    for number in range(6):
+        await post.endpoint(f"ep_{number}", event_types=["a"] if number < 3 else ["b"])
+    async with post.working():
+        await post.bench.send(event_type="a")
+        await post.until(DeliveryState.SENT, 3)
+        await post.store.accept([post.bench.message(event_type="a"), post.bench.message(event_type="b")])
+        await post.until(DeliveryState.SENT, 9)
+    assert all(post.targets.known(f"ep_{number}") is None for number in range(3))
+
+
+async def test_a_default_policy_that_cannot_be_read(post: Post) -> None:
+    """A stored default policy of another version does not end the worker: the one of the settings holds."""
+    await post.endpoint()
+    await post.store.change_default_policy({"trip": "of a later version"})
+    async with post.working():
+        await post.bench.send()
+        await post.until(DeliveryState.SENT, 1)
+
+
+async def test_a_settlement_that_cannot_be_written(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One end that the database does not take keeps no other from being written, and no slot."""
+    await post.endpoint(cap=10)
+    await post.bench.widen("ep_1")
+    settle, before = post.store.settle, await post.store.count(Chosen("app_1", states=(DeliveryState.SENT,)))
+    bad = ""
+
+    async def fussy(settlements: Sequence[Settlement]) -> Sequence[Claim]:
+        if any(each.claim.message_id == bad for each in settlements):
+            raise OverflowError("a number that does not fit")
+        return await settle(settlements)
+
+    monkeypatch.setattr(post.store, "settle", fussy)
+    sent = [post.bench.message() for _ in range(4)]
+    bad = sent[1].id
+    await post.store.accept(sent)
+    async with post.working(slots=4) as worker:
+        await post.until(DeliveryState.SENT, before + 3)
+        await post.until_quiet(worker)
+        assert (worker.in_hand, worker._settler.waiting) == (0, 0)
+        await post.bench.send()
+        await post.until(DeliveryState.SENT, before + 4)
+
+
+async def test_what_was_sent_is_written_though_the_grace_is_over(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is stopped while it tells a breaker of an answer writes the answer down, and gives nothing back."""
+    await post.endpoint()
+    recording = asyncio.Event()
+
+    async def never(*_: object, **__: object) -> None:
+        recording.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(post.breakers, "record", never)
+    monkeypatch.setattr(post.breakers, "count_at_once", lambda *_: False)
+    async with post.working(grace=0.01):
+        await post.bench.send()
+        await recording.wait()
+    await post.until(DeliveryState.SENT, 1)

@@ -58,15 +58,16 @@ class _Ends:
     ) -> None:
         self._ends.append(_End(place, token, None, due, reason, made, spent, healthy))
 
-    def write(self) -> set[Place]:
-        """Returns those whose lease was still held; the others changed nothing."""
+    def write(self) -> set[int]:
+        """Returns the numbers of those whose lease was still held; the others changed nothing."""
         claims = [(number, *end.place, end.token) for number, end in enumerate(self._ends)]
-        held: dict[Place, _End] = {}
+        first: dict[Place, int] = {}
         for number in sorted(_HELD.gather(self._db, claims)):
             # Of two ends of one claim the first counts.
-            held.setdefault(self._ends[number].place, self._ends[number])
+            first.setdefault(self._ends[number].place, number)
+        held = [self._ends[number] for number in first.values()]
         ended, returned = [], []
-        for place, _, state, due, reason, made, spent, _ in held.values():
+        for place, _, state, due, reason, made, spent, _ in held:
             if state is None:
                 returned.append((*place, due, storable(reason), made, spent, self._now))
             else:
@@ -74,8 +75,8 @@ class _Ends:
         _ENDED.run(self._db, ended, self._now)
         _PENDING.run(self._db, returned)
         RING_RETURNED.run(self._db, [row[:2] for row in returned])
-        self._write_lanes(held.values())
-        return set(held)
+        self._write_lanes(held)
+        return set(first.values())
 
     def _write_lanes(self, held: Iterable[_End]) -> None:
         lanes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -97,12 +98,10 @@ def settle(db: apsw.Connection, settlements: Sequence[Settlement], now: int) -> 
         else:
             ends.give_back(place, claim.token, now + each.delay_ms, each.reason, made, spent, each.healthy)
     held = ends.write()
-    kept = [each for each in settlements if (each.claim.message_id, each.claim.endpoint_id) in held]
+    kept = [each for number, each in enumerate(settlements) if number in held]
     _ATTEMPTS.run(db, [_attempt_row(each.attempt) for each in kept if each.attempt is not None])
     tallies.add(db, kept, now)
-    if len(kept) == len(settlements):
-        return []
-    return [each.claim for each in settlements if (each.claim.message_id, each.claim.endpoint_id) not in held]
+    return [each.claim for number, each in enumerate(settlements) if number not in held]
 
 
 def _attempt_row(attempt: Attempt) -> tuple[Any, ...]:
@@ -124,15 +123,12 @@ def _attempt_row(attempt: Attempt) -> tuple[Any, ...]:
 
 def defer(db: apsw.Connection, deferrals: Sequence[Deferral], now: int) -> None:
     ends = _Ends(db, now)
-    blocked: dict[Place, int] = {}
     for each in deferrals:
         place = Place(each.claim.message_id, each.claim.endpoint_id)
         ends.give_back(place, each.claim.token, now + each.delay_ms, each.reason, 0, 0)
-        if each.wait_ms > 0:
-            blocked[place] = now + each.wait_ms
     held = ends.write()
-    lanes = {place.endpoint_id: until for place, until in blocked.items() if place in held}
-    _BLOCK.run(db, list(lanes.items()))
+    waits = [each for number, each in enumerate(deferrals) if number in held and each.wait_ms > 0]
+    _BLOCK.run(db, list({each.claim.endpoint_id: now + each.wait_ms for each in waits}.items()))
 
 
 def unblock(db: apsw.Connection, endpoint_ids: Iterable[str]) -> None:

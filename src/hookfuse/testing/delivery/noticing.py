@@ -7,7 +7,7 @@ from typing import Any
 
 from hookfuse.core.delivery import DeliveryState
 from hookfuse.core.endpoint import Stop
-from hookfuse.core.history import Entry, Head
+from hookfuse.core.history import UNGUARDED, Entry, Head
 from hookfuse.core.notice import Event, Notice, NoticeChannel, NoticeSettings, NoticeState
 from hookfuse.core.paging import Mark, Span
 from hookfuse.core.state import Override, State, Transition

@@ -67,6 +67,25 @@ class Settling(OnBench):
         assert (await bench.delivery(id_)).state is DeliveryState.SENT
         assert len(await bench.store.attempts(id_)) == 1
 
+    async def test_a_stale_and_a_valid_settle_in_one_batch(self, bench: Bench) -> None:
+        """Of two settlements of one delivery the one with the lost lease leaves nothing behind, and is told."""
+        await bench.lane()
+        (before,) = await bench.store.seen(600_000, {})
+        id_ = await bench.send()
+        (old,) = await bench.claim()
+        bench.clock.advance(LEASE)
+        await bench.store.rescue(deaths=3)
+        (new,) = await bench.claim()
+        made = [bench.attempt(claim) for claim in (old, new)]
+        both = [
+            Settlement(claim, DeliveryState.SENT, "ok", attempt, healthy=True)
+            for claim, attempt in zip((old, new), made, strict=True)
+        ]
+        assert list(await bench.store.settle(both)) == [old]
+        assert [each.id for each in await bench.store.attempts(id_)] == [made[1].id]
+        (after,) = await bench.store.seen(600_000, {})
+        assert after.counts.ok == before.counts.ok + 1
+
     async def test_rescue_waits_for_the_lease(self, bench: Bench) -> None:
         """A delivery in a worker's hands comes back when its lease ends and not before."""
         await bench.lane()
