@@ -37,6 +37,40 @@ async def _tripped(service: Service, receivers: Receivers, app: str) -> str:
     return endpoint
 
 
+async def test_what_waits_says_when_it_goes(service: Service, receivers: Receivers) -> None:
+    """A delivery behind an open breaker goes at its probe, one behind a pause when someone ends it."""
+    app = await service.app()
+    endpoint = await _tripped(service, receivers, app)
+    probe_at = (await service.ok("GET", f"/app/{app}/breaker/{endpoint}"))["probeAt"]
+    found = await _deliveries(service, app, "pending")
+    assert [(each["nextAttempt"], each["reason"]) for each in found] == [(probe_at, "breaker_open")] * 4
+    (there,) = (await service.ok("GET", f"/app/{app}/msg/{found[0]['msgId']}/endpoint"))["data"]
+    assert there["nextAttempt"] == probe_at
+    await service.ok("POST", f"/app/{app}/endpoint/{endpoint}/pause")
+    found = await _deliveries(service, app, "pending")
+    assert [(each["nextAttempt"], each["reason"]) for each in found] == [(None, "endpoint_paused")] * 4
+
+
+async def test_held_is_what_a_breaker_holds(service: Service, receivers: Receivers) -> None:
+    """What waits for a retry behind a closed breaker is not held, here as in the overview; behind an open one it is."""
+    app = await service.app()
+    endpoint = await service.endpoint(app, receivers.add("bad", Failing()))
+    message = await service.send(app)
+
+    async def has_failed() -> bool:
+        found = await service.ok("GET", f"/app/{app}/delivery/{message}/{endpoint}")
+        return bool(found["attempts"] == 1 and found["state"] == "pending")
+
+    await service.until(has_failed)
+    shown = await service.ok("GET", f"/app/{app}/breaker/{endpoint}")
+    assert (shown["state"], shown["held"]) == ("closed", 0)
+    assert (await service.ok("GET", "/overview"))["held"] == 0
+    await service.ok("PATCH", f"/app/{app}/endpoint/{endpoint}", {"breakerKey": "shared"})
+    await service.ok("POST", f"/app/{app}/breaker/{endpoint}/force", {"to": "open"})
+    (listed,) = (await service.ok("GET", f"/app/{app}/breaker"))["data"]
+    assert (listed["key"], listed["held"]) == (f"{app}/shared", 1)
+
+
 @pytest.mark.parametrize("deleted", ["endpoint", "application"])
 @pytest.mark.parametrize("forced", [False, True])
 async def test_what_is_deleted_takes_its_breaker_along(

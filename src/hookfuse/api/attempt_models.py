@@ -12,6 +12,7 @@ from hookfuse.api.endpoint_models import EndpointOut
 from hookfuse.api.messages import MessageOut
 from hookfuse.api.wire import Channel, EventTypeNames, Instant, Iterator, Limit, Uid, Wire, instant, instant_or_none
 from hookfuse.core.delivery import Attempt, Delivery, DeliveryState
+from hookfuse.core.next_step import NextStep
 
 
 class MessageStatus(IntEnum):
@@ -145,18 +146,18 @@ def attempt_told(
     )
 
 
-def endpoint_message(message: MessageOut, delivery: Delivery) -> EndpointMessageOut:
-    return EndpointMessageOut(**msgspec.structs.asdict(message), **_progress(delivery))
+def endpoint_message(message: MessageOut, delivery: Delivery, step: NextStep) -> EndpointMessageOut:
+    return EndpointMessageOut(**msgspec.structs.asdict(message), **_progress(delivery, step))
 
 
-def message_endpoint(endpoint: EndpointOut, delivery: Delivery) -> MessageEndpointOut:
-    return MessageEndpointOut(**msgspec.structs.asdict(endpoint), **_progress(delivery))
+def message_endpoint(endpoint: EndpointOut, delivery: Delivery, step: NextStep) -> MessageEndpointOut:
+    return MessageEndpointOut(**msgspec.structs.asdict(endpoint), **_progress(delivery, step))
 
 
-def _progress(delivery: Delivery) -> dict[str, Any]:
+def _progress(delivery: Delivery, step: NextStep) -> dict[str, Any]:
     status = _STATUS[delivery.state]
     return {
         "status": status,
         "status_text": StatusText[status.name],
-        "next_attempt": instant_or_none(delivery.due_ms),
+        "next_attempt": instant_or_none(step.at_ms),
     }

@@ -6,6 +6,7 @@ them means the same breaker.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable
 from enum import StrEnum
 from typing import Annotated
@@ -17,7 +18,8 @@ from hookfuse.api.call import Call, Reader
 from hookfuse.api.routes import Needs, Routes
 from hookfuse.api.wire import Instant, Iterator, Limit, Page, Reason, Wire
 from hookfuse.core.endpoint import Endpoint, Stop
-from hookfuse.core.history import BY_BREAKER
+from hookfuse.core.history import BY_BREAKER, named_endpoint
+from hookfuse.core.ids import IdKind
 from hookfuse.core.paging import LAST, Mark, Span
 from hookfuse.core.state import Order, Override, Snapshot, State, Transition
 from hookfuse.delivery.keeper import keep_standing
@@ -139,7 +141,7 @@ async def _list(call: Call, query: BreakersQuery, prefix: str) -> Page[BreakerOu
     return reader.page(
         found[: reader.span.limit],
         lambda each: Mark(0, each.key),
-        lambda each: breaker_told(each, held.get(_endpoint_of(each.key), 0)),
+        lambda each: breaker_told(each, held.get(each.key, 0)),
     )
 
 
@@ -177,14 +179,21 @@ async def _ordered(call: Call, endpoint: Endpoint, doing: Awaitable[Transition |
 
 async def _told(call: Call, endpoint: Endpoint) -> BreakerOut:
     snapshot = await call.parts.breakers.inspect(endpoint.key)
-    held = await call.parts.store.held([endpoint.id])
+    holds = snapshot.refuses or endpoint.stop is not Stop.NONE
+    held = await call.parts.store.waiting([endpoint.id]) if holds else {}
     return breaker_told(snapshot, held.get(endpoint.id, 0))
 
 
 async def _held(call: Call, snapshots: list[Snapshot]) -> dict[str, int]:
-    return dict(await call.parts.store.held([_endpoint_of(each.key) for each in snapshots])) if snapshots else {}
-
-
-def _endpoint_of(key: str) -> str:
-    """The endpoint that a key of its own is named after; a shared key names none."""
-    return key.partition("/")[2]
+    """What waits behind each breaker that refuses, by its key."""
+    behind: dict[str, str] = {}
+    for key in (each.key for each in snapshots if each.refuses):
+        name = named_endpoint(key)
+        if name.startswith(f"{IdKind.ENDPOINT}_"):
+            behind[name] = key
+        else:
+            behind |= {each.endpoint_id: key for each in await call.parts.store.guarded_by(key)}
+    held: Counter[str] = Counter()
+    for endpoint_id, count in (await call.parts.store.waiting(list(behind)) if behind else {}).items():
+        held[behind[endpoint_id]] += count
+    return held

@@ -189,11 +189,11 @@ async def _told(call: Call, rows: Sequence[_Row]) -> list[ConditionOut]:
     if not ids:
         return []
     await call.parts.targets.read(ids)
-    held = await call.parts.store.held(ids)
+    waiting = await call.parts.store.waiting(ids)
     seen = await asyncio.gather(*(_seen(call, row) for row in rows))
     recent = steps(ids, await call.parts.store.recent(ids, _STEPS * _SLOTS_A_STEP), int(time.time() * 1000))
     return [
-        _condition(call, _as_of(row, one), one, held.get(row.endpoint.id, 0), recent[row.endpoint.id])
+        _condition(call, _as_of(row, one), one, waiting.get(row.endpoint.id, 0), recent[row.endpoint.id])
         for row, one in zip(rows, seen, strict=True)
     ]
 
@@ -226,7 +226,7 @@ def _as_of(row: _Row, seen: Snapshot) -> _Row:
     return row if row.seen is not None else row._replace(condition=condition_of(row.endpoint, seen))
 
 
-def _condition(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentOut) -> ConditionOut:
+def _condition(call: Call, row: _Row, seen: Snapshot, waiting: int, recent: RecentOut) -> ConditionOut:
     endpoint = row.endpoint
     policy = call.parts.breakers.policy(endpoint.key)
     return ConditionOut(
@@ -250,7 +250,7 @@ def _condition(call: Call, row: _Row, seen: Snapshot, held: int, recent: RecentO
         since=seconds_instant(seen.changed_at),
         probe_at=seconds_instant(seen.probe_at),
         held_until=seconds_instant(seen.throttled_until),
-        held=held,
+        held=waiting if seen.refuses or endpoint.stop else 0,
         recent=recent,
     )
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from hookfuse.api.applications import Order
 from hookfuse.api.call import Call, Reader
+from hookfuse.api.next_steps import next_steps
 from hookfuse.api.problems import Problem, not_found
 from hookfuse.api.routes import Routes
 from hookfuse.api.task_routes import TaskOut, task_told
@@ -47,6 +48,7 @@ class DeliveryOut(Wire):
     reason: str
     """Why it ended, or why it waits."""
     next_attempt: Instant | None
+    """Null: it has ended, is under way, or waits for someone to decide, and `reason` says for what."""
     created_at: Instant
     ended_at: Instant | None
 
@@ -227,6 +229,7 @@ async def _told(call: Call, found: Sequence[Delivery]) -> dict[Place, DeliveryOu
     messages = await store.messages(list({each.message_id for each in found})) if found else []
     endpoints = await store.endpoints(list({each.endpoint_id for each in found})) if found else []
     types, urls = {each.id: each.event_type for each in messages}, {each.id: each.url for each in endpoints}
+    steps = await next_steps(call, found, endpoints)
     return {
         _at(each): DeliveryOut(
             msg_id=each.message_id,
@@ -235,8 +238,8 @@ async def _told(call: Call, found: Sequence[Delivery]) -> dict[Place, DeliveryOu
             url=urls.get(each.endpoint_id, ""),
             state=each.state,
             attempts=each.attempts,
-            reason=each.reason,
-            next_attempt=instant_or_none(each.due_ms),
+            reason=steps[_at(each)].reason or each.reason,
+            next_attempt=instant_or_none(steps[_at(each)].at_ms),
             created_at=instant(each.created_ms),
             ended_at=instant_or_none(each.ended_ms),
         )

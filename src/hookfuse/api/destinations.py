@@ -16,6 +16,7 @@ from hookfuse.api.call import Call, Reader
 from hookfuse.api.endpoint_models import told as endpoint_told
 from hookfuse.api.messages import contents_of
 from hookfuse.api.messages import told as message_told
+from hookfuse.api.next_steps import next_steps
 from hookfuse.api.problems import Problem
 from hookfuse.api.routes import Routes
 from hookfuse.api.wire import Nothing, Page
@@ -39,12 +40,15 @@ async def list_attempted_messages(call: Call, query: AttemptedQuery) -> Page[End
     ids = [attempt.message_id for attempt, _ in found]
     messages = {each.id: each for each in await call.parts.store.messages(ids)}
     contents = await contents_of(call, ids, asked=query.with_content)
+    steps = await next_steps(call, [delivery for _, delivery in found], [endpoint])
     return reader.page(
         # A message that was pruned between two reads has nothing to be told.
         [row for row in found if row[0].message_id in messages],
         lambda row: Mark(row[0].at_ms, row[0].id),
         lambda row: endpoint_message(
-            message_told(messages[row[0].message_id], contents.get(row[0].message_id)), row[1]
+            message_told(messages[row[0].message_id], contents.get(row[0].message_id)),
+            row[1],
+            steps[Place(row[0].message_id, endpoint.id)],
         ),
     )
 
@@ -58,10 +62,13 @@ async def list_attempted_destinations(call: Call, query: ListQuery) -> Page[Mess
     reader = Reader(call, about, limit=query.limit, iterator=query.iterator, newest_first=newest)
     found = await call.parts.store.destinations_page(message.id, reader.span)
     endpoints = {each.id: each for each in await call.parts.store.endpoints([each.endpoint_id for each in found])}
+    steps = await next_steps(call, found, endpoints.values())
     return reader.page(
         found,
         lambda each: Mark(0, each.endpoint_id),
-        lambda each: message_endpoint(endpoint_told(endpoints[each.endpoint_id]), each),
+        lambda each: message_endpoint(
+            endpoint_told(endpoints[each.endpoint_id]), each, steps[Place(message.id, each.endpoint_id)]
+        ),
     )
 
 

@@ -196,6 +196,11 @@ class _Read(Collector):
                 "hookfuse_deliveries_held", "Of these, behind a stopped or broken endpoint.", seen.backlog.held
             )
             yield _gauge("hookfuse_deliveries_in_flight", "Deliveries in workers' hands.", seen.backlog.in_flight)
+            yield _gauge(
+                "hookfuse_oldest_pending_seconds",
+                "For how long the oldest delivery has waited, held or not.",
+                seen.backlog.age,
+            )
             yield _gauge("hookfuse_lag_seconds", "By how much the first due delivery is late.", seen.backlog.lag)
 
 

@@ -220,6 +220,13 @@ class Snapshot:
         return explain(self.reason, self.numbers)
 
     @property
+    def refuses(self) -> bool:
+        """Whether calls are turned away, but for probes."""
+        if self.override is not NOT_FORCED:
+            return self.override is Override.OPEN
+        return self.state is not CLOSED or self.throttled_until is not None
+
+    @property
     def healthy(self) -> bool:
         """Plainly closed: not overridden, not held by a Retry-After, not in its ramp."""
         free = self.override is NOT_FORCED and self.throttled_until is None

@@ -33,6 +33,13 @@ class Backlog:
     oldest_due_ms: int | None
     """When the first of those was due that could go now; None: nothing is overdue."""
     now_ms: int
+    oldest_ms: int | None = None
+    """When the first of those that wait was to go for the first time, held or not."""
+
+    @property
+    def age(self) -> float:
+        """Seconds for which the oldest delivery has waited, held or not."""
+        return 0.0 if self.oldest_ms is None else max(0, self.now_ms - self.oldest_ms) / 1000
 
     @property
     def lag(self) -> float:

@@ -69,7 +69,7 @@ class Numbers(Protocol):
 
     async def attempt_counts(self, endpoint_id: str, since_ms: int, until_ms: int) -> AttemptCounts: ...
 
-    async def held(self, endpoint_ids: Sequence[str]) -> Mapping[str, int]:
+    async def waiting(self, endpoint_ids: Sequence[str]) -> Mapping[str, int]:
         """How many deliveries wait for each endpoint, counted up to ten thousand; none: left out."""
         ...
 

@@ -17,7 +17,7 @@ WHERE a.endpoint_id = $2 AND a.at_ms >= $3 - 60000 AND d.state = 'sent' AND d.cr
 SELECT count(*) FILTER (WHERE status BETWEEN 200 AND 299) AS succeeded, count(*) AS made
 FROM hookfuse.attempts WHERE endpoint_id = $1 AND at_ms >= $2 AND at_ms < $3;
 
--- name: held
+-- name: waiting
 SELECT e.id, h.count
 FROM unnest($1::text[]) AS e (id)
 CROSS JOIN LATERAL (

@@ -29,8 +29,8 @@ async def attempt_counts(db: Connection, endpoint_id: str, since: int, until: in
     return AttemptCounts(row["succeeded"], row["made"] - row["succeeded"])
 
 
-async def held(db: Connection, endpoint_ids: Sequence[str]) -> dict[str, int]:
-    return {row["id"]: row["count"] for row in await db.fetch(SQL["held"], list(endpoint_ids))}
+async def waiting(db: Connection, endpoint_ids: Sequence[str]) -> dict[str, int]:
+    return {row["id"]: row["count"] for row in await db.fetch(SQL["waiting"], list(endpoint_ids))}
 
 
 async def accept_for(db: Connection, message: NewMessage, endpoint_id: str) -> Answer:

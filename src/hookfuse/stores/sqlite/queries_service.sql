@@ -21,7 +21,7 @@ SELECT 'sent', count(*) FROM (
 SELECT coalesce(sum(status BETWEEN 200 AND 299), 0), count(*)
 FROM attempts WHERE endpoint_id = :endpoint AND at_ms >= :since AND at_ms < :until;
 
--- name: held
+-- name: waiting
 SELECT e.value, (
     SELECT count(*) FROM (
         SELECT 1 FROM deliveries AS d

@@ -6,7 +6,7 @@ FROM lanes;
 
 -- name: backlog_waiting
 -- The queue's index has nothing of what has ended.
-SELECT count(*), coalesce(sum(l.stop <> 0 OR l.blocked_ms > :now), 0)
+SELECT count(*), coalesce(sum(l.stop <> 0 OR l.blocked_ms > :now), 0), min(d.first_ms)
 FROM deliveries AS d INDEXED BY deliveries_queue JOIN lanes AS l ON l.endpoint_id = d.endpoint_id
 WHERE d.queue IN (0, 1);
 

@@ -32,8 +32,8 @@ def attempt_counts(db: apsw.Connection, endpoint_id: str, since: int, until: int
     return AttemptCounts(succeeded, made - succeeded)
 
 
-def held(db: apsw.Connection, endpoint_ids: Sequence[str]) -> dict[str, int]:
-    found: list[Any] = db.execute(SQL["held"], {"endpoints": json_list(endpoint_ids)}).fetchall()
+def waiting(db: apsw.Connection, endpoint_ids: Sequence[str]) -> dict[str, int]:
+    found: list[Any] = db.execute(SQL["waiting"], {"endpoints": json_list(endpoint_ids)}).fetchall()
     return {endpoint_id: count for endpoint_id, count in found if count}
 
 

@@ -66,8 +66,8 @@ class Serving:
     async def attempt_counts(self, endpoint_id: str, since_ms: int, until_ms: int) -> AttemptCounts:
         return await self._read(lambda db: service.attempt_counts(db, endpoint_id, since_ms, until_ms))
 
-    async def held(self, endpoint_ids: Sequence[str]) -> Mapping[str, int]:
-        return await self._read(lambda db: service.held(db, endpoint_ids))
+    async def waiting(self, endpoint_ids: Sequence[str]) -> Mapping[str, int]:
+        return await self._read(lambda db: service.waiting(db, endpoint_ids))
 
     async def accept_for(self, message: NewMessage, endpoint_id: str) -> Answer:
         return await self._write(lambda db, now: accept_for(db, message, endpoint_id, now), rings=True)

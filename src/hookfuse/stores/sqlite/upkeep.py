@@ -14,8 +14,9 @@ def backlog(db: apsw.Connection, now: int) -> Backlog:
     lanes: Any = db.execute(SQL["backlog_lanes"], {"now": now}).fetchone()
     counts: Any = db.execute(SQL["backlog_waiting"], {"now": now}).fetchone()
     in_flight, *due = lanes
-    waiting, held = counts
-    return Backlog(waiting, held, in_flight, min((each for each in due if each is not None), default=None), now)
+    waiting, held, oldest = counts
+    first = min((each for each in due if each is not None), default=None)
+    return Backlog(waiting, held, in_flight, first, now, oldest)
 
 
 def sealed_page(db: apsw.Connection, after: str, limit: int) -> list[Sealed]:

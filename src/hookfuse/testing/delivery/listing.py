@@ -188,7 +188,7 @@ class Listing(OnBench):
         assert [each.endpoint_id for each in destinations] == ["ep_a", "ep_b"]
 
     async def test_counts(self, bench: Bench) -> None:
-        """Deliveries of an endpoint are counted by state and time, its attempts by success, and what it holds."""
+        """Deliveries of an endpoint are counted by state and time, its attempts by success, and what waits for it."""
         await bench.lane("ep_a", cap=20)
         await bench.lane("ep_b", cap=20)
         await bench.store.prune(older_than_ms=bench.now_ms + 1, limit=10_000)
@@ -206,4 +206,4 @@ class Listing(OnBench):
         assert await bench.store.delivery_counts("app_1", "ep_a", 0, start) == DeliveryCounts()
         assert await bench.store.attempt_counts("ep_a", start, _EVER) == AttemptCounts(4, 0)
         assert await bench.store.attempt_counts("ep_a", 0, start) == AttemptCounts(0, 0)
-        assert await bench.store.held(["ep_a", "ep_b", "ep_none"]) == {"ep_a": 1}
+        assert await bench.store.waiting(["ep_a", "ep_b", "ep_none"]) == {"ep_a": 1}

@@ -11,7 +11,8 @@ from hookfuse.testing.delivery.bench import Bench, OnBench
 class Upkeeping(OnBench):
     async def test_backlog(self, bench: Bench) -> None:
         """What waits is counted, with what is held behind stopped and blocked lanes, in flight, and overdue."""
-        assert (await bench.store.backlog()).lag == 0
+        nothing = await bench.store.backlog()
+        assert (nothing.lag, nothing.age) == (0, 0)
         await bench.lane("ep_a", cap=2)
         await bench.lane("ep_b", cap=2)
         for _ in range(3):
@@ -29,6 +30,7 @@ class Upkeeping(OnBench):
         await bench.store.stop_endpoint("ep_b", Stop.PAUSED)
         seen = await bench.store.backlog()
         assert (seen.waiting, seen.held, seen.lag) == (3, 3, 0)
+        assert seen.age == 7
 
     async def test_seals_are_replaced(self, bench: Bench) -> None:
         """Every endpoint's seals are found page by page, and replaced unless someone changed them meanwhile."""
