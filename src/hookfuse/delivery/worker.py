@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from hookfuse.breakers import AsyncBreakers
 from hookfuse.core import signing
 from hookfuse.core.delivery import Claim, Claims, Deferral
 from hookfuse.core.state import State, Transition
+from hookfuse.delivery import silence
 from hookfuse.delivery.courier import Courier, Flight, OnAttempt
 from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.settler import Settler
@@ -104,7 +105,7 @@ class Worker:
             sign_ed25519=sign_ed25519,
             on_attempt=on_attempt,
         )
-        self._hands: set[asyncio.Task[None]] = set()
+        self._hands: dict[asyncio.Task[None], tuple[str, float]] = {}
         self._flights: set[Flight] = set()
         self._claimed: Sequence[Claim] = ()
         self._to_begin: deque[Claim] = deque()
@@ -192,7 +193,7 @@ class Worker:
         """Begin with claims, a few in each turn of the loop, so that answers and the next claim do not wait for all."""
         try:
             targets = await self._targets.of(claims)
-            taken, refused = self._suspects.sift(claims)
+            taken, refused = self._suspects.sift(self._of_who_answers(claims, targets))
             self._to_begin = deque(taken)
             if refused and not await self._give_back(refused):
                 return
@@ -210,6 +211,18 @@ class Worker:
                 self._settler.defer(Deferral(claim, "released"))
             self._to_begin.clear()
             self._room.set()
+
+    def _of_who_answers(self, claims: Sequence[Claim], targets: Mapping[str, Target]) -> Sequence[Claim]:
+        """All of them, unless slots are scarce; then some are put off."""
+        kept = silence.kept_free(self.settings.slots)
+        if self._free() >= kept:
+            return claims
+        begun = [*((each.claim.endpoint_id, each.started) for each in self._flights), *self._hands.values()]
+        room = self._free() + len(claims) - kept
+        taken, put_off = silence.sift(claims, targets, begun, room, self.now())
+        for each in put_off:
+            self._settler.defer(each)
+        return taken
 
     async def _give_back(self, deferrals: Sequence[Deferral]) -> bool:
         """Now, without waiting for the settler's next journey; false: later, because the database is away."""
@@ -244,10 +257,10 @@ class Worker:
 
     def _take_in_hand(self, claim: Claim, steps: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(steps)
-        self._hands.add(task)
+        self._hands[task] = (claim.endpoint_id, self.now())
 
         def ended(task: asyncio.Task[None]) -> None:
-            self._hands.discard(task)
+            del self._hands[task]
             self._ended(claim)
 
         task.add_done_callback(ended)

@@ -793,3 +793,44 @@ async def test_what_was_sent_is_written_though_the_grace_is_over(post: Post, mon
         await post.bench.send()
         await recording.wait()
     await post.until(DeliveryState.SENT, 1)
+
+
+async def test_endpoints_that_begin_to_hang_leave_slots_to_others(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide lanes whose endpoints stop answering get three slots in four, and the rest serves those that answer."""
+    for number in range(2):
+        await post.endpoint(f"ep_bad_{number}", url=f"http://127.0.0.1:8{number}/", event_types=["invoice.paid"])
+    for number in range(2):
+        await post.bench.widen(f"ep_bad_{number}")
+    await post.endpoint("ep_well", url="http://127.0.0.1:90/", event_types=["well"])
+    before = await post.store.count(Chosen("app_1", states=(DeliveryState.SENT,)))
+    hang, send = asyncio.Event(), post.sender.send
+    hanging = 0
+
+    async def sent(request: Request) -> SendResult:
+        nonlocal hanging
+        if request.destination.port != 90:
+            hanging += 1
+            await hang.wait()
+        return await send(request)
+
+    monkeypatch.setattr(post.sender, "send", sent)
+    async with post.working(slots=20) as worker:
+        for _ in range(5):
+            await post.bench.send()
+        while hanging < 10:
+            await asyncio.sleep(0.001)
+        post.clock.advance(2)
+        for _ in range(20):
+            await post.bench.send()
+        for number in range(10):
+            await post.bench.send(event_type="well")
+            await post.until(DeliveryState.SENT, before + number + 1)
+            post.clock.advance(0.5)
+        assert hanging == 15
+        assert await post.store.count(Chosen("app_1", states=(DeliveryState.PENDING,))) == 35
+        hang.set()
+        async with asyncio.timeout(20):
+            while await post.store.count(Chosen("app_1", states=(DeliveryState.SENT,))) < before + 60:
+                post.clock.advance(0.5)
+                await asyncio.sleep(0.01)
+        await post.until_quiet(worker)
