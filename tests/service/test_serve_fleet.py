@@ -1,6 +1,6 @@
 """The service as many processes on Postgres and Redis: nothing is lost, whatever is killed or restarted meanwhile.
 
-`HOOKFUSE_TEST_MESSAGES=10000` runs it at full length.
+`HOOKFUSE_TEST_MESSAGES=1000` is for who is in a hurry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.servers.redis import Server as RedisServer
 from tests.service.programs import Program, Served, delivering, environment, hookfuse, serving, until
 from tests.service.seeds import SECRET, within
 
-MESSAGES = int(os.environ.get("HOOKFUSE_TEST_MESSAGES", "1500"))
+MESSAGES = int(os.environ.get("HOOKFUSE_TEST_MESSAGES", "10000"))
 ENDPOINTS = 10
 WORKERS = 3
 SLOTS = 64
