@@ -90,6 +90,24 @@ def test_plain_start(tmp_path: Path, log: Path, shell: Path) -> None:
         see_first_message(commands, shell, served)
 
 
+def test_the_start_keeps_what_was_set(tmp_path: Path, log: Path, shell: Path) -> None:
+    """The start that it prints listens where the first one did, though that stood in the environment only."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.2", 0))
+        port = free.getsockname()[1]
+    settings = {"host": "127.0.0.2", "port": str(port), "policy": '{"window": 30}'}
+    env = environment(tmp_path / "data", **settings, allowed_networks="", dashboard_password="canary, and longer")
+    with serving(env, log=log) as served:
+        said = served.take_all()
+        start, *commands = printed_commands(said)
+        served.stop(signal.SIGINT)
+    assert "canary" not in said
+    plain = {name: value for name, value in env.items() if not name.startswith("HOOKFUSE_")}
+    with typed(plain, start, log=log) as served:
+        assert served.url == f"http://127.0.0.2:{port}"
+        assert type_in(commands, shell) == 0, shell.read_text()
+
+
 def test_this_machine_is_forbidden(tmp_path: Path, log: Path) -> None:
     """Where nothing can be sent to this machine whatever is allowed, nothing is printed that would not work."""
     env = environment(tmp_path / "data", forbidden_networks="127.0.0.0/8")
