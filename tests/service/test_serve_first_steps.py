@@ -72,7 +72,12 @@ def test_make_run(tmp_path: Path, log: Path, shell: Path) -> None:
     env = environment(tmp_path / "data")
     del env["HOOKFUSE_ALLOWED_NETWORKS"]
     with typed(env, "make run", log=log) as served:
-        see_first_message(printed_commands(served.take_all()), shell, served)
+        commands = printed_commands(served.take_all())
+        see_first_message(commands, shell, served)
+        # In the shell where they were typed, commands that look after the data find it.
+        program = commands[0].partition("; ")[2].removesuffix(" app create demo")
+        assert type_in([commands[0], f"{program} config"], shell) == 0
+        assert f"sqlite://{env['HOOKFUSE_DATA_DIR']}/hookfuse.db" in shell.read_text()
         served.press_ctrl_c()
         assert served.log.count("stopping; ") == 1
         # What make says of a program that did not end well.

@@ -116,10 +116,13 @@ def test_config(env: dict[str, str]) -> None:
 
 
 def test_doctor(env: dict[str, str], tmp_path: Path) -> None:
-    """The doctor finds nothing wrong before and after the first start, changes nothing, and names a cure."""
+    """The doctor finds no more than no database before the first start, nothing after it, and names a cure."""
     data = Path(env["HOOKFUSE_DATA_DIR"])
     before = hookfuse("doctor", "--json", env=env)
     assert before.returncode == 0
+    (missed,) = [each for each in map(json.loads, before.stdout.splitlines()) if each["standing"] != "ok"]
+    assert missed["says"] == f"{data}/hookfuse.db is not there yet"
+    assert "HOOKFUSE_DATA_DIR" in missed["remedy"]
     assert not data.exists()
     assert hookfuse("migrate", env=env).returncode == 0
     found = [json.loads(line) for line in hookfuse("doctor", "--json", env=env).stdout.splitlines()]
@@ -163,11 +166,12 @@ def test_doctor_looks_at_the_mail_server(env: dict[str, str]) -> None:
 
 
 def test_migrate(env: dict[str, str], log: Path) -> None:
-    """`migrate` brings a database up to date and shows what it has; while a service runs on it, it is refused."""
+    """`migrate` brings a database up to date, shows which and what it has; where a service runs it is refused."""
     shown = hookfuse("migrate", "--json", env=env)
     names = [json.loads(line)["name"] for line in shown.stdout.splitlines()]
     assert names == sorted(names)
     assert "0001_delivery" in names
+    assert hookfuse("migrate", env=env).stdout.startswith(f"sqlite://{env['HOOKFUSE_DATA_DIR']}/hookfuse.db is up to")
     with serving(env, log=log):
         assert hookfuse("migrate", env=env).returncode == 1
 

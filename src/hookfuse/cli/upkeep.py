@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
@@ -18,6 +19,7 @@ from hookfuse.cli.speaking import console, errors_in_one_sentence, inert, say, s
 from hookfuse.cli.times import stamp
 from hookfuse.config import SETTINGS, Settings, shown, variable
 from hookfuse.core.upkeep import Applied
+from hookfuse.errors import InvalidInput
 
 Work: TypeAlias = Callable[[Settings, Callable[[int], None]], Awaitable[dict[str, object]]]
 """Does something to many things, tells how many so far, and returns what it did."""
@@ -118,6 +120,8 @@ def migrate(config: Config = None, json: Json = False) -> None:
         settings = load_settings(config).settings
         applied = asyncio.run(_migrate(settings))
     rows = [{"number": each.number, "name": each.name, "applied": stamp(each.applied_ms / 1000)} for each in applied]
+    if not json:
+        say(f"{inert(shown(settings, 'database_url'))} is up to date.")
     print_rows(rows, {"MIGRATION": "name", "APPLIED": "applied"}, as_json=json, none="")
 
 
@@ -149,7 +153,7 @@ def reseal(config: Config = None, json: Json = False) -> None:
         return {"endpoints": seen, "resealed": changed}
 
     with errors_in_one_sentence():
-        _with_progress(load_settings(config).settings, "Sealing anew", work, as_json=json)
+        _with_progress(_existing(load_settings(config).settings), "Sealing anew", work, as_json=json)
 
 
 def prune(
@@ -175,7 +179,18 @@ def prune(
         return {"messages": gone, "days": settings.retention_days}
 
     with errors_in_one_sentence():
-        _with_progress(load_settings(config, retention_days=days).settings, "Forgetting", work, as_json=json)
+        settings = _existing(load_settings(config, retention_days=days).settings)
+        _with_progress(settings, "Forgetting", work, as_json=json)
+
+
+def _existing(settings: Settings) -> Settings:
+    """For what looks after a database and should not make one: it would report success on an empty one."""
+    file = Path(settings.database_url.removeprefix("sqlite://"))
+    if settings.embedded and not file.exists():
+        raise InvalidInput(
+            f"There is no database {file.name} in {file.parent}; name the folder that has it in HOOKFUSE_DATA_DIR."
+        )
+    return settings
 
 
 def _with_progress(settings: Settings, title: str, work: Work, *, as_json: bool) -> None:

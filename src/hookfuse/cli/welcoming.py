@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from hookfuse.cli import receiving
-from hookfuse.config import SETTINGS, Settings, variable
+from hookfuse.config import SETTINGS, Settings, load, variable
 from hookfuse.config.settings import FILE
 from hookfuse.core.addresses import Networks, parse_address
 
@@ -57,9 +57,15 @@ def _explain_first_steps(settings: Settings, url: str, port: int, key: str) -> N
         typer.echo(f"  {_start_that_allows(settings, port, program)}\n")
     elsewhere = "" if port != receiving.PORT else f" --port {receiving.PORT + 1}"
     typer.echo("Three commands to copy into another terminal; the last one's message arrives at the second:\n")
-    typer.echo(f"  export HOOKFUSE_URL={url} HOOKFUSE_API_KEY={key}; {program} app create demo")
+    typer.echo(f"  export HOOKFUSE_URL={url} HOOKFUSE_API_KEY={key}{_folder(settings)}; {program} app create demo")
     typer.echo(f"  {program} listen --app demo --background{elsewhere}")
     typer.echo(f"""  {program} message send demo order.paid '{{"id": 1, "total": "9.99"}}'""")
+
+
+def _folder(settings: Settings) -> str:
+    """What commands that look after the data need, which would go to the default folder without it."""
+    is_default = settings.data_dir == load({}).settings.data_dir
+    return "" if is_default else f" HOOKFUSE_DATA_DIR={shlex.quote(str(settings.data_dir))}"
 
 
 def _may_reach_receiver(allowed: tuple[str, ...], forbidden: tuple[str, ...]) -> bool:
