@@ -180,6 +180,10 @@ def prune(
 
     with errors_in_one_sentence():
         settings = _existing(load_settings(config, retention_days=days).settings)
+        if not settings.retention_days:
+            raise InvalidInput(
+                "HOOKFUSE_RETENTION_DAYS is 0, so messages are kept for ever; say --days to forget some."
+            )
         _with_progress(settings, "Forgetting", work, as_json=json)
 
 

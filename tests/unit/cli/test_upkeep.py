@@ -25,3 +25,13 @@ def test_no_database(data: Path, command: str) -> None:
     assert refused.stderr.startswith(f"Error: There is no database hookfuse.db in {data}; ")
     assert "HOOKFUSE_DATA_DIR" in refused.stderr
     assert not data.exists()
+
+
+def test_kept_for_ever(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where messages are kept for ever, `prune` forgets none unless it is told how old they must be."""
+    monkeypatch.setenv("HOOKFUSE_RETENTION_DAYS", "0")
+    assert CliRunner().invoke(app, ["migrate"]).exit_code == 0
+    refused = CliRunner().invoke(app, ["prune"])
+    assert refused.exit_code == 2
+    assert "HOOKFUSE_RETENTION_DAYS is 0" in refused.stderr
+    assert CliRunner().invoke(app, ["prune", "--days", "1"]).exit_code == 0
