@@ -104,6 +104,27 @@ def test_wrong_settings(env: dict[str, str], name: str, value: str) -> None:
     assert "canary" not in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"WORKER_LEASE": "10"}, ["HOOKFUSE_WORKER_LEASE", "HOOKFUSE_REQUEST_TIMEOUT"]),
+        ({"DATABASE_URL": "postgresql://u:canary@127.0.0.1:1/d"}, ["HOOKFUSE_DATABASE_URL"]),
+        ({"REDIS_URL": "redis://:canary@127.0.0.1:1/0?db=x"}, ["HOOKFUSE_REDIS_URL"]),
+        ({"REDIS_URL": "redis://:canary@127.0.0.1:1/0?nonsense=1"}, ["HOOKFUSE_REDIS_URL"]),
+    ],
+    ids=["lease", "Postgres", "Redis", "Redis's options"],
+)
+def test_what_ends_a_start_is_named(env: dict[str, str], settings: dict[str, str], named: list[str]) -> None:
+    """What a start cannot be made with is told with the variables that say otherwise, in one line."""
+    wrong = {**env, **{f"HOOKFUSE_{name}": value for name, value in settings.items()}}
+    refused = hookfuse("serve", env=wrong)
+    assert refused.returncode in (1, 2)
+    assert refused.stderr.startswith("Error: ")
+    assert refused.stderr.count("\n") == 1
+    assert all(name in refused.stderr for name in named)
+    assert "canary" not in refused.stderr
+
+
 def test_config(env: dict[str, str]) -> None:
     """`config` tells every setting with its value and where it came from."""
     shown = hookfuse("config", "--json", env={**env, "HOOKFUSE_REDIS_URL": "redis://:canary@host/0"})

@@ -66,7 +66,7 @@ def _lease(settings: Settings) -> Iterator[Finding]:
     try:
         station_settings(settings)
     except HookfuseError as error:
-        yield bad("lease", str(error).rstrip("."), "Raise HOOKFUSE_WORKER_LEASE, or lower HOOKFUSE_REQUEST_TIMEOUT.")
+        yield bad("lease", str(error).rstrip("."), "Raise the one, or lower the other.")
     else:
         yield good("lease", f"{lease:g} s, longer than any request ({longest:g} s)")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -20,6 +21,7 @@ from hookfuse.cli.times import stamp
 from hookfuse.config import SETTINGS, Settings, shown, variable
 from hookfuse.core.upkeep import Applied
 from hookfuse.errors import InvalidInput
+from hookfuse.ports import DeliveryStore
 
 Work: TypeAlias = Callable[[Settings, Callable[[int], None]], Awaitable[dict[str, object]]]
 """Does something to many things, tells how many so far, and returns what it did."""
@@ -127,13 +129,20 @@ def migrate(config: Config = None, json: Json = False) -> None:
 
 async def _migrate(settings: Settings) -> list[Applied]:
     from hookfuse.app.first_start import make_folder
-    from hookfuse.app.station import open_store
 
     make_folder(settings)
-    store = open_store(settings.database_url, pooled=settings.database_pooled)
-    await store.open()
-    try:
+    async with _opened(settings) as store:
         return list(await store.applied_migrations())
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[DeliveryStore]:
+    from hookfuse.app.station import open_store, reach
+
+    store = open_store(settings.database_url, pooled=settings.database_pooled)
+    await reach(store, settings.database_url)
+    try:
+        yield store
     finally:
         await store.close()
 
@@ -165,17 +174,12 @@ def prune(
 ) -> None:
     """Forget messages that are older than this and have come to their end everywhere."""
     from hookfuse.app.retention import prune
-    from hookfuse.app.station import open_store
 
     async def work(settings: Settings, advance: Callable[[int], None]) -> dict[str, object]:
         gone = 0
-        store = open_store(settings.database_url, pooled=settings.database_pooled)
-        await store.open()
-        try:
+        async with _opened(settings) as store:
             async for gone in prune(store, settings.retention_days):
                 advance(gone)
-        finally:
-            await store.close()
         return {"messages": gone, "days": settings.retention_days}
 
     with errors_in_one_sentence():
