@@ -185,4 +185,6 @@ def test_everyday_commands(env: dict[str, str], log: Path) -> None:
         refused = hookfuse("app", "show", "nobody", env=known)
         assert refused.returncode == 1
         assert refused.stderr.count("\n") == 1
+        refused = hookfuse("app", "show", "nobody", "--json", env=known)
+        assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (1, "not_found")
         assert "HOOKFUSE_API_KEY" in hookfuse("app", "list", env={**env, "HOOKFUSE_URL": served.url}).stderr
