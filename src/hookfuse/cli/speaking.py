@@ -9,6 +9,7 @@ from contextvars import ContextVar
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 from rich.text import Text
 
 from hookfuse.cli.remote import RemoteError
@@ -36,6 +37,13 @@ def words(text: str, style: str = "") -> Text:
 
 def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def progress(*columns: ProgressColumn) -> Progress:
+    """What is shown on stderr while something lasts, on a terminal only; elsewhere not even an empty line is left."""
+    place = console(stderr=True)
+    place.quiet = not place.is_terminal
+    return Progress(*columns, console=place, transient=True)
 
 
 def say(text: Text | str, *, stderr: bool = False) -> None:

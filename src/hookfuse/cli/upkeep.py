@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hookfuse.app.findings import Standing
 from hookfuse.cli.options import Config, Json, load_settings
 from hookfuse.cli.remote import Remote, RemoteError, path
 from hookfuse.cli.rows import print_rows, print_thing
-from hookfuse.cli.speaking import console, errors_in_one_sentence, inert, say, say_json
+from hookfuse.cli.speaking import errors_in_one_sentence, inert, progress, say, say_json
 from hookfuse.cli.times import stamp
 from hookfuse.config import SETTINGS, Settings, shown, variable
 from hookfuse.core.upkeep import Applied
@@ -204,11 +204,11 @@ def _existing(settings: Settings) -> Settings:
 def _with_progress(settings: Settings, title: str, work: Work, *, as_json: bool) -> None:
     """Count on stderr while it lasts, and only on a terminal; what was done is one line on stdout."""
     columns = (SpinnerColumn(), TextColumn(title), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=None)
+    with progress(*columns) as shown_now:
+        task = shown_now.add_task(title, total=None)
 
         async def run() -> dict[str, object]:
-            return await work(settings, lambda number: progress.update(task, completed=number))
+            return await work(settings, lambda number: shown_now.update(task, completed=number))
 
         done = asyncio.run(run())
     print_thing(done, as_json=as_json)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +39,30 @@ def test_kept_for_ever(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused.exit_code == 2
     assert "HOOKFUSE_RETENTION_DAYS is 0" in refused.stderr
     assert CliRunner().invoke(app, ["prune", "--days", "1"]).exit_code == 0
+
+
+def test_piped(data: Path) -> None:
+    """Without a terminal, what was done is all that is printed: nothing before it, and nothing of a spinner."""
+    assert CliRunner().invoke(app, ["migrate"]).exit_code == 0
+    pruned = CliRunner().invoke(app, ["prune", "--days", "1"])
+    assert (pruned.stdout, pruned.stderr) == ("messages  0\ndays      1\n", "")
+    resealed = CliRunner().invoke(app, ["reseal"])
+    assert (resealed.stdout, resealed.stderr) == ("endpoints  0\nresealed   0\n", "")
+
+
+def test_on_a_terminal(data: Path) -> None:
+    """On a terminal `prune` shows that it works, and leaves only what was done."""
+    assert CliRunner().invoke(app, ["migrate"]).exit_code == 0
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hookfuse", "prune", "--days", "1"]
+    done = subprocess.run(
+        command, env={**os.environ, "TERM": "xterm"}, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True
+    )
+    os.close(theirs)
+    seen = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert done.stdout == "messages  0\ndays      1\n"
+    assert "Forgetting" in seen
+    # The spinner's line is taken back, and the cursor shown again.
+    assert seen.endswith("\x1b[2K")
+    assert "\x1b[?25h" in seen
