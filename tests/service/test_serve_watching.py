@@ -14,6 +14,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import asyncpg  # type: ignore[import-untyped]
+import httpx
 import pytest
 
 from hookfuse.app.station import Station
@@ -47,6 +48,18 @@ def test_health(env: dict[str, str], log: Path) -> None:
         assert " since 2" in json.loads(known.stdout)["leads_rescue"]
     assert hookfuse("healthcheck", env=asked).returncode == 1
     assert "cannot be reached" in hookfuse("status", env=asked).stderr
+
+
+def test_only_looking(env: dict[str, str], log: Path) -> None:
+    """Health and metrics are for looking: any other method is refused as everywhere else, with those that would do."""
+    with serving(env, log=log) as served:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            for method in ("POST", "DELETE"):
+                answer = httpx.request(method, f"{served.url}{path}")
+                assert answer.status_code == 405
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert answer.json()["code"] == "method_not_allowed"
+                assert "GET" in answer.headers["allow"]
 
 
 def test_open_files(env: dict[str, str], log: Path) -> None:
