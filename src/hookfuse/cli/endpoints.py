@@ -11,6 +11,7 @@ from hookfuse.cli.options import App, EndpointId, Json, Limit, Uid
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_done, print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence
+from hookfuse.cli.times import milliseconds
 
 endpoints = typer.Typer(help="Endpoints: where an application's messages go.", no_args_is_help=True)
 
@@ -83,7 +84,7 @@ def try_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
     """Send a signed test message now, also to a disabled endpoint; exit code 1 if it is not taken."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         tried = remote.post(path("app", app, "endpoint", endpoint, "test"))
-        print_thing(tried, as_json=json)
+        print_thing(tried if json else {**tried, "latency": milliseconds(tried["latency"])}, as_json=json)
         if not tried["ok"]:
             raise typer.Exit(1)
 

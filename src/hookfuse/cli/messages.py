@@ -44,6 +44,7 @@ _ATTEMPTS = {
     "STATUS": "responseStatusCode",
     "MS": "responseDurationMs",
     "TROUBLE": "trouble",
+    "DETAIL": "detail",
 }
 _LOOK_EVERY = 1.0
 _REMEMBERED = 1_000
@@ -88,7 +89,9 @@ def show(app: App, message: MessageId, json: Json = False) -> None:
         return
     print_thing(found, as_json=False)
     say("")
-    print_rows(attempts, _ATTEMPTS, as_json=False, none="There was no attempt yet.")
+    # The API says 0 for no status, as SDKs expect it.
+    shown = ({**each, "responseStatusCode": each["responseStatusCode"] or None} for each in attempts)
+    print_rows(shown, _ATTEMPTS, as_json=False, none="There was no attempt yet.")
 
 
 @messages.command("tail")

@@ -41,6 +41,11 @@ def span(seconds: float) -> str:
     return f"{seconds / 86_400:.0f} days"
 
 
+def milliseconds(seconds: float) -> str:
+    """How long a request took."""
+    return f"{seconds * 1000:,.1f} ms"
+
+
 def ago(at: float, now: float) -> str:
     return "just now" if now - at < 0.5 else f"{span(now - at)} ago"
 

@@ -1,0 +1,69 @@
+"""What commands over the API show to people. One service, and a receiver's address where nobody is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hookfuse.cli.commands import app
+from tests.service.programs import environment, serving, until
+
+NOBODY = "http://127.0.0.1:9/"
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Where commands are typed that know the service."""
+
+    env: dict[str, str]
+
+    def run(self, *words: str, **more: Any) -> Result:
+        return CliRunner().invoke(app, words, env=self.env, **more)
+
+    def read(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    def endpoint(self, name: str) -> None:
+        """An application of this name, with one endpoint of this name."""
+        self.read("app", "create", name)
+        self.read("endpoint", "create", name, NOBODY, "--uid", name)
+
+    def failed(self, name: str) -> None:
+        """Send a message there, and wait until it was tried."""
+        self.read("message", "send", name, "order.paid", "{}", "--id", "first")
+        until(lambda: "connect" in self.read("message", "show", name, "first"))
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    folder = tmp_path_factory.mktemp("service")
+    env = environment(folder / "data")
+    with serving(env, log=folder / "log") as served:
+        key = re.search(r"^hf\S+$", served.take_all(), re.MULTILINE)
+        assert key is not None
+        yield Shell({**env, "HOOKFUSE_URL": served.url, "HOOKFUSE_API_KEY": key[0]})
+
+
+def test_an_attempt_without_an_answer(shell: Shell) -> None:
+    """An attempt that got no answer has a dash for its status, and says in words what went wrong."""
+    shell.endpoint("tried")
+    shell.failed("tried")
+    heading, row = shell.read("message", "show", "tried", "first").splitlines()[-2:]
+    assert heading.split() == ["AT", "ENDPOINT", "STATUS", "MS", "TROUBLE", "DETAIL"]
+    assert re.search(r" - +\d+ +connect +Connection refused\.$", row)
+
+
+def test_a_trial_without_an_answer(shell: Shell) -> None:
+    """A test that got no answer says in words what went wrong, and after how many milliseconds."""
+    shell.endpoint("tested")
+    tried = shell.run("endpoint", "test", "tested", "tested")
+    assert tried.exit_code == 1
+    assert re.search(r"^detail +Connection refused\.$", tried.stdout, re.MULTILINE)
+    assert re.search(r"^latency +\d+\.\d ms$", tried.stdout, re.MULTILINE)
