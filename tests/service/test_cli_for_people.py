@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -67,3 +68,22 @@ def test_a_trial_without_an_answer(shell: Shell) -> None:
     assert tried.exit_code == 1
     assert re.search(r"^detail +Connection refused\.$", tried.stdout, re.MULTILINE)
     assert re.search(r"^latency +\d+\.\d ms$", tried.stdout, re.MULTILINE)
+
+
+def test_since(shell: Shell) -> None:
+    """A span of time is named by days, by times, or by how long ago; what is none of these is told what would do."""
+    shell.endpoint("past")
+    shell.failed("past")
+    tomorrow = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 86_400))
+    listed = ("delivery", "list", "past")
+    for since in ("2020-01-31", "2020-01-31T18:00", "2020-01-31T18:00:00+01:00", "1h30m"):
+        assert shell.read(*listed, "--since", since).startswith("MESSAGE"), since
+        assert shell.read(*listed, "--until", since) == "There is none.\n", since
+    assert shell.read(*listed, "--since", tomorrow) == "There is none.\n"
+    assert "count  1" in shell.read(
+        "delivery", "bulk-retry", "past", "--state", "pending", "--since", "1d", "--dry-run"
+    )
+    assert "total" in shell.read("endpoint", "recover", "past", "past", "--since", "2020-01-31", "--dry-run")
+    refused = shell.run(*listed, "--since", "yesterday")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("Error: --since cannot be read: a time looks like 2030-01-31, ")

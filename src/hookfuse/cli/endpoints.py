@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hookfuse.cli.following import follow_task
-from hookfuse.cli.options import App, EndpointId, Json, Limit, Uid
+from hookfuse.cli.options import App, EndpointId, FromThen, Json, Limit, Uid, Until, span_of
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_done, print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence
@@ -108,10 +108,8 @@ def rotate_secret(
 def recover(
     app: App,
     endpoint: EndpointId,
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Accepted from then on, ISO 8601.")],
-    until: Annotated[
-        str, typer.Option("--until", metavar="TIME", help="Accepted before then, ISO 8601.", show_default=False)
-    ] = "",
+    since: FromThen,
+    until: Until = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     json: Json = False,
@@ -119,13 +117,14 @@ def recover(
     """Send again what failed in a time, and what was held: counted first, and Ctrl-C cancels half-way."""
     where = path("app", app, "endpoint", endpoint, "recover")
     with errors_in_one_sentence(), Remote.of_environment() as remote:
-        counted = remote.get(where, since=since, until=until or None)
+        span = span_of(since, until)
+        counted = remote.get(where, **span)
         if dry_run or not counted["total"]:
             print_thing(counted, as_json=json)
             return
         asking = f"Send {counted['failed']:,} that failed again, and {counted['held']:,} that are held?"
         if not yes and not typer.confirm(asking, err=True):
             raise typer.Exit(1)
-        begun = remote.post(where, {"since": since, "until": until or None})
+        begun = remote.post(where, span)
         task = remote.get(path("app", app, "task", begun["id"]))
         print_thing(follow_task(remote, app, task, counted["total"]), as_json=json)

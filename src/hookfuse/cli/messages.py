@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hookfuse.cli.following import follow_task
-from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint
+from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint, Since, Until, span_of
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, inert, refuse, say, say_json
@@ -23,12 +23,6 @@ deliveries = typer.Typer(help="Deliveries: one message for one endpoint.", no_ar
 MessageId = Annotated[str, typer.Argument(metavar="MESSAGE", help="The message's id or event id.", show_default=False)]
 States = Annotated[list[DeliveryState] | None, typer.Option("--state", help="Only in this state; repeat it for more.")]
 Types = Annotated[list[str] | None, typer.Option("--type", help="Only of this event type; repeat it for more.")]
-Since = Annotated[
-    str, typer.Option("--since", metavar="TIME", help="Accepted from then on, ISO 8601.", show_default=False)
-]
-Before = Annotated[
-    str, typer.Option("--until", metavar="TIME", help="Accepted before then, ISO 8601.", show_default=False)
-]
 
 _COLUMNS = {
     "MESSAGE": "msgId",
@@ -145,7 +139,7 @@ def list_deliveries(
     endpoint: OfEndpoint = "",
     event_type: Types = None,
     since: Since = "",
-    until: Before = "",
+    until: Until = "",
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
@@ -154,11 +148,9 @@ def list_deliveries(
         "state": [each.value for each in state or []] or None,
         "endpoint_id": endpoint or None,
         "event_types": event_type or None,
-        "since": since or None,
-        "until": until or None,
     }
     with errors_in_one_sentence(), Remote.of_environment() as remote:
-        found = remote.pages(path("app", app, "delivery"), limit, **query)
+        found = remote.pages(path("app", app, "delivery"), limit, **query, **span_of(since, until))
         print_rows(found, _COLUMNS, as_json=json, none="There is none.")
 
 
@@ -183,7 +175,7 @@ def bulk_retry(
     endpoint: OfEndpoint = "",
     event_type: Types = None,
     since: Since = "",
-    until: Before = "",
+    until: Until = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     json: Json = False,
@@ -193,10 +185,9 @@ def bulk_retry(
         "state": [each.value for each in state or [DeliveryState.FAILED]],
         "endpointId": endpoint or None,
         "eventTypes": event_type or None,
-        "since": since or None,
-        "until": until or None,
     }
     with errors_in_one_sentence(), Remote.of_environment() as remote:
+        body |= span_of(since, until)
         count = remote.post(path("app", app, "delivery", "retry"), {**body, "dryRun": True})["count"]
         if dry_run or not count:
             print_thing({"count": count}, as_json=json)
