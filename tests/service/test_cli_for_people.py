@@ -87,3 +87,28 @@ def test_since(shell: Shell) -> None:
     refused = shell.run(*listed, "--since", "yesterday")
     assert refused.exit_code == 2
     assert refused.stderr.startswith("Error: --since cannot be read: a time looks like 2030-01-31, ")
+
+
+def test_history_of_an_override(shell: Shell) -> None:
+    """The history of a breaker shows what an operator forced it to, beside the state beneath."""
+    shell.endpoint("forced")
+    shell.read("breaker", "force", "forced", "forced", "open", "--reason", "maintenance")
+    shell.read("breaker", "unforce", "forced", "forced")
+    heading, ended, forced = shell.read("breaker", "history", "--app", "forced").splitlines()
+    at = heading.index("OVERRIDE")
+    assert forced[at:].split()[:2] == ["open", "maintenance"]
+    assert ended[at:].split()[0] == "none"
+
+
+def test_lists_of_things(shell: Shell) -> None:
+    """The failures of a breaker and the rules of a policy have a line each, and none of them is JSON."""
+    shell.endpoint("listed")
+    shell.failed("listed")
+    shown = shell.read("breaker", "show", "listed", "listed")
+    failure = (
+        r"^failures\.1 +type failure, message connect: Connection refused\., at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$"
+    )
+    assert re.search(failure, shown, re.MULTILINE), shown
+    policy = shell.read("policy", "show")
+    assert re.search(r"^effective\.trip\.1 +rule \w+, ", policy, re.MULTILINE), policy
+    assert "{" not in shown + policy

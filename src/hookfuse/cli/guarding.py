@@ -28,7 +28,15 @@ _COLUMNS = {
     "NEXT PROBE": "probeAt",
     "HELD": "held",
 }
-_HISTORY = {"AT": "at", "KEY": "key", "FROM": "before", "TO": "after", "WHY": "why", "BY": "actor"}
+_HISTORY = {
+    "AT": "at",
+    "KEY": "key",
+    "FROM": "before",
+    "TO": "after",
+    "OVERRIDE": "override",
+    "WHY": "why",
+    "BY": "actor",
+}
 _LOOK_EVERY = 1.0
 
 
