@@ -166,6 +166,13 @@ def test_doctor(env: dict[str, str], tmp_path: Path) -> None:
     assert open_to_all.returncode == 0
     assert f"chmod 700 {data}" in open_to_all.stdout
     data.chmod(0o700)
+    assert hookfuse("reseal", env=env).returncode == 0
+    (data / "master.key").chmod(0o644)
+    exposed = [json.loads(line) for line in hookfuse("doctor", "--json", env=env).stdout.splitlines()]
+    (found_key,) = [each for each in exposed if each["standing"] != "ok"]
+    assert found_key["about"] == "master key"
+    assert found_key["remedy"] == f"Run: chmod 600 {data}/master.key"
+    (data / "master.key").chmod(0o600)
     wrong = {**env, "HOOKFUSE_WORKER_LEASE": "20", "HOOKFUSE_ALLOWED_NETWORKS": "0.0.0.0/0"}
     wrong["HOOKFUSE_DATABASE_URL"] = "postgresql://user:canary@127.0.0.1:1/none"
     wrong["HOOKFUSE_REDIS_URL"] = "redis://:canary@127.0.0.1:1/0"
