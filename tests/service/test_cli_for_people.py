@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -112,3 +115,21 @@ def test_lists_of_things(shell: Shell) -> None:
     policy = shell.read("policy", "show")
     assert re.search(r"^effective\.trip\.1 +rule \w+, ", policy, re.MULTILINE), policy
     assert "{" not in shown + policy
+
+
+def test_what_a_receiver_answered(shell: Shell) -> None:
+    """`listen` shows the status that it answered with, to people and to programs."""
+    for words, expected in (([], r" not checked 500  msg_1  \{\}$"), (["--json"], r'"status": 500, ')):
+        receiver = subprocess.Popen(
+            [sys.executable, "-m", "hookfuse", "listen", "--port", "0", "--status", "500", "--count", "1", *words],
+            env=shell.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        with receiver:
+            assert receiver.stdout is not None
+            url = re.search(r"http://\S+/", receiver.stdout.readline())
+            assert url is not None
+            assert httpx.post(url[0], content=b"{}", headers={"webhook-id": "msg_1"}).status_code == 500
+            assert re.search(expected, receiver.stdout.read().rstrip())
