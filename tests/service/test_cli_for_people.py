@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -133,3 +135,44 @@ def test_what_a_receiver_answered(shell: Shell) -> None:
             assert url is not None
             assert httpx.post(url[0], content=b"{}", headers={"webhook-id": "msg_1"}).status_code == 500
             assert re.search(expected, receiver.stdout.read().rstrip())
+
+
+def test_deleting_asks_first(shell: Shell) -> None:
+    """On a terminal a person is asked before anything is deleted, with what waits there; --yes does not ask."""
+    shell.endpoint("kept")
+    shell.failed("kept")
+
+    def at_a_terminal(*words: str, answer: str = "") -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        os.write(ours, answer.encode())
+        done = subprocess.run(
+            [sys.executable, "-m", "hookfuse", *words], env=shell.env, stdin=theirs, stderr=theirs, check=False
+        )
+        os.close(theirs)
+        seen = b"" if words[-1] == "--yes" else os.read(ours, 4096)
+        os.close(ours)
+        return done.returncode, seen.decode()
+
+    code, asked = at_a_terminal("endpoint", "delete", "kept", "kept", answer="n\n")
+    assert (code, "Delete kept, and cancel what waits there (1)?" in asked) == (1, True), asked
+    code, asked = at_a_terminal("app", "delete", "kept", answer="n\n")
+    assert (code, "Delete kept, and cancel what waits there (1)?" in asked) == (1, True), asked
+    assert at_a_terminal("endpoint", "delete", "kept", "kept", answer="y\n")[0] == 0
+    assert shell.read("endpoint", "list", "kept") == "It has no endpoint yet.\n"
+    assert at_a_terminal("app", "delete", "kept", "--yes")[0] == 0
+    assert shell.run("app", "show", "kept").exit_code == 1
+
+
+def test_deleting_by_a_script(shell: Shell) -> None:
+    """Without a terminal nobody is asked."""
+    shell.endpoint("scripted")
+    assert shell.read("endpoint", "delete", "scripted", "scripted") == "scripted is deleted.\n"
+    assert shell.read("app", "delete", "scripted") == "scripted is deleted.\n"
+
+
+def test_policy_is_taken_away(shell: Shell) -> None:
+    """A policy of one's own can be taken away again, and what holds then is shown."""
+    shell.endpoint("judged")
+    mine = ("--app", "judged", "--endpoint", "judged")
+    assert re.search(r"^level +endpoint$", shell.read("policy", "set", "stoplight", *mine), re.MULTILINE)
+    assert re.search(r"^level +default$", shell.read("policy", "reset", *mine), re.MULTILINE)

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from hookfuse.cli.confirming import ask_before_deleting
 from hookfuse.cli.following import follow_task
-from hookfuse.cli.options import App, EndpointId, FromThen, Json, Limit, Uid, Until, span_of
+from hookfuse.cli.options import App, EndpointId, FromThen, Json, Limit, Uid, Until, Yes, span_of
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_done, print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence
@@ -72,9 +73,11 @@ def resume_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
 
 
 @endpoints.command("delete")
-def delete_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
-    """Delete an endpoint; what waits for it is cancelled."""
+def delete_endpoint(app: App, endpoint: EndpointId, yes: Yes = False, json: Json = False) -> None:
+    """Delete an endpoint; what waits for it is cancelled. Asks first on a terminal."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
+        if not yes:
+            ask_before_deleting(remote, app, endpoint)
         remote.delete(path("app", app, "endpoint", endpoint))
         print_done(endpoint, "deleted", as_json=json)
 
@@ -110,7 +113,7 @@ def recover(
     endpoint: EndpointId,
     since: FromThen,
     until: Until = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     json: Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hookfuse.cli.following import follow_task
-from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint, Since, Until, span_of
+from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint, Since, Until, Yes, span_of
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, inert, refuse, say, say_json
@@ -176,7 +176,7 @@ def bulk_retry(
     event_type: Types = None,
     since: Since = "",
     until: Until = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     json: Json = False,
 ) -> None:

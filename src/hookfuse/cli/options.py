@@ -34,6 +34,7 @@ OfApp = Annotated[str, typer.Option("--app", help="The application's id or uid."
 OfEndpoint = Annotated[str, typer.Option("--endpoint", help="The endpoint's id or uid.", show_default=False)]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
 Uid = Annotated[str, typer.Option("--uid", help="A name of your own that stands for the id.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 _FROM, _BEFORE = f"Accepted from then on: {PAST}.", f"Accepted before then: {PAST}."
 FromThen = Annotated[str, typer.Option("--since", metavar="TIME", help=_FROM)]
