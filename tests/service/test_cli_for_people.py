@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +19,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hookfuse.cli.commands import app
-from tests.service.programs import environment, serving, until
+from tests.service.programs import Program, environment, serving, until
 
 NOBODY = "http://127.0.0.1:9/"
 
@@ -176,3 +178,28 @@ def test_policy_is_taken_away(shell: Shell) -> None:
     mine = ("--app", "judged", "--endpoint", "judged")
     assert re.search(r"^level +endpoint$", shell.read("policy", "set", "stoplight", *mine), re.MULTILINE)
     assert re.search(r"^level +default$", shell.read("policy", "reset", *mine), re.MULTILINE)
+
+
+@pytest.mark.parametrize("followed", ["message tail", "breaker watch"])
+def test_times_of_what_is_followed(shell: Shell, followed: str, log: Path) -> None:
+    """What is followed has its times in the form that tables have."""
+    name = followed.replace(" ", "-")
+    shell.endpoint(name)
+    group, command = followed.split()
+    words = ("tail", name) if command == "tail" else ("watch", "--app", name)
+    program = Program(shell.env, group, *words, log=log)
+    turns = itertools.cycle(["open", "closed"])
+
+    def heard() -> bool:
+        """It does not say when it has begun to look, so something happens until it has seen it."""
+        if command == "tail":
+            shell.read("message", "send", name, "order.paid", "{}")
+        else:
+            shell.read("breaker", "force", name, name, next(turns))
+        return bool(program.take_all())
+
+    try:
+        until(heard)
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  ", program.said[0])
+    finally:
+        program.end()

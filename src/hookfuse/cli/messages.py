@@ -15,6 +15,7 @@ from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint, Since
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, inert, refuse, say, say_json
+from hookfuse.cli.times import read_instant, stamp
 from hookfuse.core.delivery import DeliveryState
 
 messages = typer.Typer(help="Messages: send, look, follow.", no_args_is_help=True)
@@ -128,7 +129,7 @@ def _tell(found: dict[str, Any], *, as_json: bool) -> None:
         say_json(found)
     else:
         text = json_text.dumps(found["payload"])
-        say(f"{found['timestamp']}  {found['id']}  {inert(found['eventType'])}  {text[:200]}")
+        say(f"{stamp(read_instant(found['timestamp']))}  {found['id']}  {inert(found['eventType'])}  {text[:200]}")
     sys.stdout.flush()
 
 
