@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import promql_parser
@@ -16,9 +17,11 @@ from hookfuse.app.metrics import Metrics, Readings
 from hookfuse.config import SETTINGS, load, shown, variable
 from hookfuse.core.state import State, Transition
 from hookfuse.core.upkeep import Backlog
+from tests.servers.packages import install, missing
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+PROGRAM = "/opt/hookfuse/bin/hookfuse"
 
 
 def test_every_setting_is_documented() -> None:
@@ -77,11 +80,25 @@ def test_every_panel_asks_for_something() -> None:
     assert all(panel["targets"] for panel in panels)
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
-def test_systemd_unit() -> None:
-    """systemd finds nothing wrong with the unit."""
-    done = subprocess.run(
-        ["systemd-analyze", "verify", str(DEPLOY / "hookfuse.service")], capture_output=True, text=True, check=False
-    )
+def test_systemd_unit(tmp_path: Path) -> None:
+    """systemd finds nothing wrong with the unit, once the program is where the unit expects it."""
+    if shutil.which("systemd-analyze") is None:
+        install("systemd")
+    analyze = shutil.which("systemd-analyze") or missing("there is no systemd-analyze here")
+    written = (DEPLOY / "hookfuse.service").read_text()
+    unit = tmp_path / "hookfuse.service"
+    # It is not installed there: what can be run is another matter than what is written.
+    unit.write_text(written.replace(f"ExecStart={PROGRAM} ", f"ExecStart={sys.executable} "))
+    assert unit.read_text() != written
+    done = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "hookfuse.service" not in done.stderr
+
+
+@pytest.mark.parametrize("file", ["deploy/hookfuse.service", "docs/operating.md"])
+def test_where_the_unit_expects_the_program(file: str) -> None:
+    """Whoever reads of the unit finds the two lines that make the environment in which it expects the program."""
+    folder = Path(PROGRAM).parents[1]
+    text = (ROOT / file).read_text()
+    assert f"python3 -m venv {folder}\n" in text
+    assert f'{folder}/bin/pip install "hookfuse[server]"\n' in text

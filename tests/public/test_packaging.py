@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tarfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.packages import missing
+from tests.service.programs import typed
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "hookfuse"
@@ -27,10 +29,13 @@ class Environment:
         venv.create(folder, with_pip=True)
         self.bin = folder / "bin"
 
-    def run(self, program: str, *words: str) -> str:
-        done = subprocess.run(
-            [self.bin / program, *words], cwd=self.bin, env={"PATH": str(self.bin)}, capture_output=True, text=True
-        )
+    @property
+    def env(self) -> dict[str, str]:
+        return {"PATH": str(self.bin)}
+
+    def run(self, program: str, *words: str, **settings: str) -> str:
+        env = {**self.env, **settings}
+        done = subprocess.run([self.bin / program, *words], cwd=self.bin, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -71,7 +76,7 @@ def test_nothing_is_left_out(built: Path) -> None:
 
 
 def test_the_wheel_serves(built: Path, empty: Environment, tmp_path: Path) -> None:
-    """The wheel with its server installs into an empty environment, and finds nothing wrong there."""
+    """The wheel with its server installs into an empty environment, finds nothing wrong there, and serves."""
     (wheel,) = built.glob("hookfuse-*.whl")
     empty.install(f"{wheel}[server]")
     assert empty.run("hookfuse", "--version").startswith("hookfuse ")
@@ -79,6 +84,11 @@ def test_the_wheel_serves(built: Path, empty: Environment, tmp_path: Path) -> No
     config.write_text(f'data_dir = "{tmp_path}/data"\n')
     assert "0001_delivery" in empty.run("hookfuse", "migrate", "--config", str(config))
     assert "error" not in empty.run("hookfuse", "doctor", "--config", str(config))
+    start = f"exec hookfuse serve --config {config} --port 0"
+    with typed(empty.env, start, log=tmp_path / "log") as served:
+        answer = empty.run("hookfuse", "healthcheck", "--json", HOOKFUSE_URL=served.url)
+        assert json.loads(answer) == {"status": "ok"}
+        assert served.stop() == 0
 
 
 def test_the_sdist_is_a_library(built: Path, empty: Environment) -> None:

@@ -72,7 +72,12 @@ def test_make_run(tmp_path: Path, log: Path, shell: Path) -> None:
     env = environment(tmp_path / "data")
     del env["HOOKFUSE_ALLOWED_NETWORKS"]
     with typed(env, "make run", log=log) as served:
-        see_first_message(printed_commands(served.take_all()), shell, served)
+        commands = printed_commands(served.take_all())
+        see_first_message(commands, shell, served)
+        # In the shell where they were typed, commands that look after the data find it.
+        program = commands[0].partition("; ")[2].removesuffix(" app create demo")
+        assert type_in([commands[0], f"{program} config"], shell) == 0
+        assert f"sqlite://{env['HOOKFUSE_DATA_DIR']}/hookfuse.db" in shell.read_text()
         served.press_ctrl_c()
         assert served.log.count("stopping; ") == 1
         # What make says of a program that did not end well.
@@ -88,6 +93,24 @@ def test_plain_start(tmp_path: Path, log: Path, shell: Path) -> None:
     assert start.startswith("HOOKFUSE_ALLOWED_NETWORKS=10.1.0.0/16,127.0.0.1/32 ")
     with typed(env, start, log=log) as served:
         see_first_message(commands, shell, served)
+
+
+def test_the_start_keeps_what_was_set(tmp_path: Path, log: Path, shell: Path) -> None:
+    """The start that it prints listens where the first one did, though that stood in the environment only."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.2", 0))
+        port = free.getsockname()[1]
+    settings = {"host": "127.0.0.2", "port": str(port), "policy": '{"window": 30}'}
+    env = environment(tmp_path / "data", **settings, allowed_networks="", dashboard_password="canary, and longer")
+    with serving(env, log=log) as served:
+        said = served.take_all()
+        start, *commands = printed_commands(said)
+        served.stop(signal.SIGINT)
+    assert "canary" not in said
+    plain = {name: value for name, value in env.items() if not name.startswith("HOOKFUSE_")}
+    with typed(plain, start, log=log) as served:
+        assert served.url == f"http://127.0.0.2:{port}"
+        assert type_in(commands, shell) == 0, shell.read_text()
 
 
 def test_this_machine_is_forbidden(tmp_path: Path, log: Path) -> None:
@@ -162,4 +185,6 @@ def test_everyday_commands(env: dict[str, str], log: Path) -> None:
         refused = hookfuse("app", "show", "nobody", env=known)
         assert refused.returncode == 1
         assert refused.stderr.count("\n") == 1
+        refused = hookfuse("app", "show", "nobody", "--json", env=known)
+        assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (1, "not_found")
         assert "HOOKFUSE_API_KEY" in hookfuse("app", "list", env={**env, "HOOKFUSE_URL": served.url}).stderr

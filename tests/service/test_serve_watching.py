@@ -14,6 +14,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import asyncpg  # type: ignore[import-untyped]
+import httpx
 import pytest
 
 from hookfuse.app.station import Station
@@ -47,6 +48,18 @@ def test_health(env: dict[str, str], log: Path) -> None:
         assert " since 2" in json.loads(known.stdout)["leads_rescue"]
     assert hookfuse("healthcheck", env=asked).returncode == 1
     assert "cannot be reached" in hookfuse("status", env=asked).stderr
+
+
+def test_only_looking(env: dict[str, str], log: Path) -> None:
+    """Health and metrics are for looking: any other method is refused as everywhere else, with those that would do."""
+    with serving(env, log=log) as served:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            for method in ("POST", "DELETE"):
+                answer = httpx.request(method, f"{served.url}{path}")
+                assert answer.status_code == 405
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert answer.json()["code"] == "method_not_allowed"
+                assert "GET" in answer.headers["allow"]
 
 
 def test_open_files(env: dict[str, str], log: Path) -> None:
@@ -104,6 +117,27 @@ def test_wrong_settings(env: dict[str, str], name: str, value: str) -> None:
     assert "canary" not in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"WORKER_LEASE": "10"}, ["HOOKFUSE_WORKER_LEASE", "HOOKFUSE_REQUEST_TIMEOUT"]),
+        ({"DATABASE_URL": "postgresql://u:canary@127.0.0.1:1/d"}, ["HOOKFUSE_DATABASE_URL"]),
+        ({"REDIS_URL": "redis://:canary@127.0.0.1:1/0?db=x"}, ["HOOKFUSE_REDIS_URL"]),
+        ({"REDIS_URL": "redis://:canary@127.0.0.1:1/0?nonsense=1"}, ["HOOKFUSE_REDIS_URL"]),
+    ],
+    ids=["lease", "Postgres", "Redis", "Redis's options"],
+)
+def test_what_ends_a_start_is_named(env: dict[str, str], settings: dict[str, str], named: list[str]) -> None:
+    """What a start cannot be made with is told with the variables that say otherwise, in one line."""
+    wrong = {**env, **{f"HOOKFUSE_{name}": value for name, value in settings.items()}}
+    refused = hookfuse("serve", env=wrong)
+    assert refused.returncode in (1, 2)
+    assert refused.stderr.startswith("Error: ")
+    assert refused.stderr.count("\n") == 1
+    assert all(name in refused.stderr for name in named)
+    assert "canary" not in refused.stderr
+
+
 def test_config(env: dict[str, str]) -> None:
     """`config` tells every setting with its value and where it came from."""
     shown = hookfuse("config", "--json", env={**env, "HOOKFUSE_REDIS_URL": "redis://:canary@host/0"})
@@ -116,10 +150,13 @@ def test_config(env: dict[str, str]) -> None:
 
 
 def test_doctor(env: dict[str, str], tmp_path: Path) -> None:
-    """The doctor finds nothing wrong before and after the first start, changes nothing, and names a cure."""
+    """The doctor finds no more than no database before the first start, nothing after it, and names a cure."""
     data = Path(env["HOOKFUSE_DATA_DIR"])
     before = hookfuse("doctor", "--json", env=env)
     assert before.returncode == 0
+    (missed,) = [each for each in map(json.loads, before.stdout.splitlines()) if each["standing"] != "ok"]
+    assert missed["says"] == f"{data}/hookfuse.db is not there yet"
+    assert "HOOKFUSE_DATA_DIR" in missed["remedy"]
     assert not data.exists()
     assert hookfuse("migrate", env=env).returncode == 0
     found = [json.loads(line) for line in hookfuse("doctor", "--json", env=env).stdout.splitlines()]
@@ -129,6 +166,13 @@ def test_doctor(env: dict[str, str], tmp_path: Path) -> None:
     assert open_to_all.returncode == 0
     assert f"chmod 700 {data}" in open_to_all.stdout
     data.chmod(0o700)
+    assert hookfuse("reseal", env=env).returncode == 0
+    (data / "master.key").chmod(0o644)
+    exposed = [json.loads(line) for line in hookfuse("doctor", "--json", env=env).stdout.splitlines()]
+    (found_key,) = [each for each in exposed if each["standing"] != "ok"]
+    assert found_key["about"] == "master key"
+    assert found_key["remedy"] == f"Run: chmod 600 {data}/master.key"
+    (data / "master.key").chmod(0o600)
     wrong = {**env, "HOOKFUSE_WORKER_LEASE": "20", "HOOKFUSE_ALLOWED_NETWORKS": "0.0.0.0/0"}
     wrong["HOOKFUSE_DATABASE_URL"] = "postgresql://user:canary@127.0.0.1:1/none"
     wrong["HOOKFUSE_REDIS_URL"] = "redis://:canary@127.0.0.1:1/0"
@@ -163,11 +207,12 @@ def test_doctor_looks_at_the_mail_server(env: dict[str, str]) -> None:
 
 
 def test_migrate(env: dict[str, str], log: Path) -> None:
-    """`migrate` brings a database up to date and shows what it has; while a service runs on it, it is refused."""
+    """`migrate` brings a database up to date, shows which and what it has; where a service runs it is refused."""
     shown = hookfuse("migrate", "--json", env=env)
     names = [json.loads(line)["name"] for line in shown.stdout.splitlines()]
     assert names == sorted(names)
     assert "0001_delivery" in names
+    assert hookfuse("migrate", env=env).stdout.startswith(f"sqlite://{env['HOOKFUSE_DATA_DIR']}/hookfuse.db is up to")
     with serving(env, log=log):
         assert hookfuse("migrate", env=env).returncode == 1
 

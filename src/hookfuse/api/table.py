@@ -93,7 +93,7 @@ class Api(Starlette):
 
         super().__init__(
             routes=[*dispatch.routes(OPERATIONS, parts), Route("/openapi.json", describe, methods=["GET"])],
-            exception_handlers={HTTPException: _told},
+            exception_handlers={HTTPException: path_refused},
             lifespan=lifespan,
         )
         self.router.redirect_slashes = False
@@ -106,7 +106,8 @@ class Api(Starlette):
             await super().__call__(scope, receive, send)
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def path_refused(request: Request, error: Exception) -> Response:
+    """A path or a method that is not known, as everything else that is refused."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
         problem = Problem(404, "not_found", "There is nothing at this path.")

@@ -23,6 +23,8 @@ class TrialOut(Wire):
     status: int | None
     trouble: str
     """Why there is no whole answer; empty if there is one."""
+    detail: str
+    """The same for people."""
     latency: float
     reenable_offered: Offer | None
     """Why it, or its breaker, may be enabled again; null: both are, or it did not answer as it should."""
@@ -44,6 +46,7 @@ async def send_test_message(call: Call) -> TrialOut:
         ok=result.succeeded,
         status=result.status,
         trouble="" if result.trouble is None else result.trouble.value,
+        detail=result.detail,
         latency=result.latency,
         reenable_offered=offered,
     )

@@ -25,6 +25,7 @@ from hookfuse.sealing import read_or_make_key
 from hookfuse.transport import Proxy
 
 _ONLY_OWNER = 0o077
+_READ_AND_WRITE = 0o600
 _SPARE_FILES = 256
 _WIDE = 2**25
 _INSIDE = ("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.0.1", "::1", "fd00::1")
@@ -66,7 +67,7 @@ def _lease(settings: Settings) -> Iterator[Finding]:
     try:
         station_settings(settings)
     except HookfuseError as error:
-        yield bad("lease", str(error).rstrip("."), "Raise HOOKFUSE_WORKER_LEASE, or lower HOOKFUSE_REQUEST_TIMEOUT.")
+        yield bad("lease", str(error).rstrip("."), "Raise the one, or lower the other.")
     else:
         yield good("lease", f"{lease:g} s, longer than any request ({longest:g} s)")
 
@@ -85,13 +86,19 @@ def _files(settings: Settings) -> Iterator[Finding]:
         try:
             keys = read_or_make_key(key)
         except HookfuseError as error:
-            yield bad("master key", str(error).rstrip("."), "Nothing that is sealed can be opened without it.")
+            yield bad("master key", str(error).rstrip("."), _key_remedy(key))
         else:
             yield good("master key", f"{keys.newest.hex()} seals; {_others(len(keys.by_id) - 1)} in {key}")
     if settings.embedded:
         file = Path(settings.database_url.removeprefix("sqlite://"))
         if file.exists():
             yield _private("database file", file, 0o600)
+
+
+def _key_remedy(key: Path) -> str:
+    if stat.S_IMODE(key.stat().st_mode) & ~_READ_AND_WRITE:
+        return f"Run: chmod 600 {key}"
+    return "Nothing that is sealed can be opened without it: copy it from where the database was first used."
 
 
 def _others(count: int) -> str:

@@ -34,7 +34,11 @@ def look_at_sqlite(settings: Settings) -> Iterator[Finding]:
     yield good("SQLite", f"version {apsw.sqlite_lib_version()}")
     file = Path(settings.database_url.removeprefix("sqlite://"))
     if not file.exists():
-        yield good("database", f"{file} is not there yet; the first start makes it")
+        yield poor(
+            "database",
+            f"{file} is not there yet",
+            "The first start makes it. If there is one elsewhere, name its folder in HOOKFUSE_DATA_DIR.",
+        )
         return
     if _in_use(file):
         yield good("database", f"{file} is in use by a running service")

@@ -18,6 +18,7 @@ from hookfuse.core.window import BUCKETS, FOREVER_MS
 from hookfuse.errors import InvalidInput, StoreError
 from hookfuse.stores.redis import RedisStore
 from hookfuse.stores.redis.commands import Commands
+from hookfuse.stores.redis.connect import Server
 from hookfuse.stores.redis.keys import Keys
 from hookfuse.stores.redis.link import Link, open_link
 from hookfuse.stores.redis.target import ANY_SCHEME, SCHEMES, Cluster, Settings, each_host, read_target
@@ -159,7 +160,8 @@ _UNREADABLE = (
 )
 
 
-def _connect(url: str, prefix: str) -> Link:
+def check_url(url: str) -> Server | Cluster:
+    """What a URL names; one that the driver would refuse is refused without being repeated."""
     try:
         target = read_target(url)
         server = target.server(target.seeds[0]) if isinstance(target, Cluster) else target
@@ -167,5 +169,9 @@ def _connect(url: str, prefix: str) -> Link:
         server.client(_DEADLINE).connection_pool.make_connection()
     except (ValueError, TypeError):
         raise InvalidInput(_UNREADABLE) from None
+    return target
+
+
+def _connect(url: str, prefix: str) -> Link:
     # Only what is beside the shards is asked of it before their number is known.
-    return open_link(Settings(Keys(prefix, 1), _DEADLINE, target))
+    return open_link(Settings(Keys(prefix, 1), _DEADLINE, check_url(url)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from hookfuse.app.station import StationSettings
-from hookfuse.config import Settings
+from hookfuse.config import Settings, variable
 from hookfuse.core.addresses import Networks, parse_address
 from hookfuse.core.mail import MailServer
 from hookfuse.core.notice import Event
@@ -26,19 +26,28 @@ def station_settings(settings: Settings, own: tuple[str, int] | None = None) -> 
         key_file=settings.key_file,
         redis=settings.redis_url,
         networks=networks_of(settings, own),
-        worker=WorkerSettings(
-            slots=settings.worker_slots,
-            batch=settings.worker_batch,
-            lease=settings.worker_lease,
-            longest_timeout=settings.request_timeout,
-            grace=settings.worker_grace,
-        ),
+        worker=_worker_settings(settings),
         defaults=Defaults(policy=settings.policy, retry=settings.retry_delays),
         proxy=None if settings.proxy_url is None else Proxy.parse(settings.proxy_url),
         pooled=settings.database_pooled,
         retention_days=settings.retention_days,
         notices=notice_defaults(settings),
     )
+
+
+def _worker_settings(settings: Settings) -> WorkerSettings:
+    try:
+        return WorkerSettings(
+            slots=settings.worker_slots,
+            batch=settings.worker_batch,
+            lease=settings.worker_lease,
+            longest_timeout=settings.request_timeout,
+            grace=settings.worker_grace,
+        )
+    except InvalidInput as error:
+        # Each of the others was checked alone, so only these two can be at odds.
+        lease, timeout = variable("worker_lease"), variable("request_timeout")
+        raise InvalidInput(f"{error} They are {lease} and {timeout}.") from error
 
 
 def notice_defaults(settings: Settings) -> NoticeDefaults:

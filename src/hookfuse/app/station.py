@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from hookfuse.app.duties import leader_of, process_name
 from hookfuse.app.notices import mailer_of, posts_of
 from hookfuse.breakers import AsyncBreakers
+from hookfuse.config import variable
 from hookfuse.core.addresses import Networks
 from hookfuse.core.delivery import Claim
 from hookfuse.core.notice import Notice, NoticeRules, NoticeState, Occurrence
@@ -26,7 +27,7 @@ from hookfuse.delivery.reconcile import Reconciler
 from hookfuse.delivery.sampler import Sampler
 from hookfuse.delivery.targets import Defaults, Targets
 from hookfuse.delivery.worker import Worker, WorkerSettings
-from hookfuse.errors import InvalidInput
+from hookfuse.errors import InvalidInput, StoreError
 from hookfuse.ports import BreakerStore, DeliveryStore
 from hookfuse.sealing import AesGcmSealer, CurveEd25519, read_or_make_key
 from hookfuse.stores.kept import KeptBreakers
@@ -135,7 +136,7 @@ class Station:
         """Does the fleet's common work; enter it to take part."""
 
     async def __aenter__(self) -> Self:
-        await self.store.open()
+        await reach(self.store, self.settings.database)
         self._stack = AsyncExitStack()
         self._stack.push_async_callback(self.store.close)
         if self.kept is None:
@@ -170,6 +171,16 @@ def open_store(url: str, *, pooled: bool = False, notices: NoticeRules | None = 
     raise InvalidInput("A database URL begins with sqlite:/// or postgresql://, and this one does not.")
 
 
+async def reach(store: DeliveryStore, url: str) -> None:
+    """Open it. A server that cannot be used is told with where its address is; a file is named by its error already."""
+    try:
+        await store.open()
+    except StoreError as error:
+        if url.startswith("sqlite:"):
+            raise
+        raise type(error)(f"{error} Its address is in {variable('database_url')}.") from error
+
+
 def _kept_breakers(store: DeliveryStore, redis: str | None) -> KeptBreakers | None:
     """Breakers of a process that is alone with its file are kept there."""
     if redis is not None:
@@ -182,6 +193,11 @@ def _kept_breakers(store: DeliveryStore, redis: str | None) -> KeptBreakers | No
 def _breaker_store(url: str | None) -> BreakerStore:
     if url is None:
         return MemoryStore()
+    from hookfuse.app.fleet import check_url
     from hookfuse.stores.redis import RedisStore
 
+    try:
+        check_url(url)
+    except InvalidInput as error:
+        raise InvalidInput(f"{error} It is in {variable('redis_url')}.") from error
     return RedisStore(url)

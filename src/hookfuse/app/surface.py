@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from hookfuse.api.table import Api
+from hookfuse.api.table import Api, path_refused
 from hookfuse.app.health import Health
 from hookfuse.app.metrics import CONTENT_TYPE, Metrics
 from hookfuse.dashboard import Dashboard, Live
@@ -39,7 +40,8 @@ class Surface:
                 Route("/healthz", self._alive),
                 Route("/readyz", self._ready),
                 Route("/metrics", self._page),
-            ]
+            ],
+            exception_handlers={HTTPException: path_refused},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

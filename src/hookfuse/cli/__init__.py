@@ -9,6 +9,8 @@
     guarding   breaker                                 noticing   notice
     attending  workers                                 remote     the API that these call
     speaking   how it speaks: consoles, JSON, errors in one sentence
+    confirming asking before something is deleted
+    misuse     words that are no command, told to programs
     rows       lists of plain things                   times      instants and durations, as people write them
     words      a breaker in words: its condition, why, what comes next
     listing    the table of `breakers list`            showing    the page of `breakers show`

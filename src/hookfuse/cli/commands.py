@@ -18,6 +18,7 @@ from hookfuse.cli.endpoints import endpoints
 from hookfuse.cli.guarding import breaker
 from hookfuse.cli.listing import print_list, worst_first
 from hookfuse.cli.messages import deliveries, messages
+from hookfuse.cli.misuse import Commands
 from hookfuse.cli.noticing import notices
 from hookfuse.cli.orders import give_order
 from hookfuse.cli.receiving import listen
@@ -40,6 +41,7 @@ _USE = "Use it (HOOKFUSE_URL, HOOKFUSE_API_KEY)"
 
 app = typer.Typer(
     name="hookfuse",
+    cls=Commands,
     help="Webhook delivery, with a circuit breaker for every endpoint.",
     epilog="Begin with: hookfuse serve",
     no_args_is_help=True,

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from hookfuse.cli.confirming import ask_before_deleting
 from hookfuse.cli.following import follow_task
-from hookfuse.cli.options import App, EndpointId, Json, Limit, Uid
+from hookfuse.cli.options import App, EndpointId, FromThen, Json, Limit, Uid, Until, Yes, span_of
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_done, print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence
+from hookfuse.cli.times import milliseconds
 
 endpoints = typer.Typer(help="Endpoints: where an application's messages go.", no_args_is_help=True)
 
@@ -71,9 +73,11 @@ def resume_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
 
 
 @endpoints.command("delete")
-def delete_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
-    """Delete an endpoint; what waits for it is cancelled."""
+def delete_endpoint(app: App, endpoint: EndpointId, yes: Yes = False, json: Json = False) -> None:
+    """Delete an endpoint; what waits for it is cancelled. Asks first on a terminal."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
+        if not yes:
+            ask_before_deleting(remote, app, endpoint)
         remote.delete(path("app", app, "endpoint", endpoint))
         print_done(endpoint, "deleted", as_json=json)
 
@@ -83,7 +87,7 @@ def try_endpoint(app: App, endpoint: EndpointId, json: Json = False) -> None:
     """Send a signed test message now, also to a disabled endpoint; exit code 1 if it is not taken."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         tried = remote.post(path("app", app, "endpoint", endpoint, "test"))
-        print_thing(tried, as_json=json)
+        print_thing(tried if json else {**tried, "latency": milliseconds(tried["latency"])}, as_json=json)
         if not tried["ok"]:
             raise typer.Exit(1)
 
@@ -107,24 +111,23 @@ def rotate_secret(
 def recover(
     app: App,
     endpoint: EndpointId,
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Accepted from then on, ISO 8601.")],
-    until: Annotated[
-        str, typer.Option("--until", metavar="TIME", help="Accepted before then, ISO 8601.", show_default=False)
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    since: FromThen,
+    until: Until = "",
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     json: Json = False,
 ) -> None:
     """Send again what failed in a time, and what was held: counted first, and Ctrl-C cancels half-way."""
     where = path("app", app, "endpoint", endpoint, "recover")
     with errors_in_one_sentence(), Remote.of_environment() as remote:
-        counted = remote.get(where, since=since, until=until or None)
+        span = span_of(since, until)
+        counted = remote.get(where, **span)
         if dry_run or not counted["total"]:
             print_thing(counted, as_json=json)
             return
         asking = f"Send {counted['failed']:,} that failed again, and {counted['held']:,} that are held?"
         if not yes and not typer.confirm(asking, err=True):
             raise typer.Exit(1)
-        begun = remote.post(where, {"since": since, "until": until or None})
+        begun = remote.post(where, span)
         task = remote.get(path("app", app, "task", begun["id"]))
         print_thing(follow_task(remote, app, task, counted["total"]), as_json=json)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from hookfuse.cli.remote import Remote, path
-from hookfuse.cli.speaking import console
+from hookfuse.cli.speaking import progress
 
 _LOOK_EVERY = 0.2
 
@@ -16,13 +16,13 @@ _LOOK_EVERY = 0.2
 def follow_task(remote: Remote, app: str, task: dict[str, Any], count: int) -> dict[str, Any]:
     """Show how far a task has come until it ends; Ctrl-C cancels it."""
     columns = (TextColumn("Sending again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=count)
+    with progress(*columns) as shown:
+        bar = shown.add_task("", total=count)
         try:
             while task["status"] == "running":
                 time.sleep(_LOOK_EVERY)
                 task = remote.get(path("app", app, "task", task["id"]))
-                progress.update(bar, completed=task["seen"])
+                shown.update(bar, completed=task["seen"])
         except KeyboardInterrupt:
             task = remote.post(path("app", app, "task", task["id"], "cancel"))
     return task

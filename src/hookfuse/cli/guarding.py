@@ -12,7 +12,7 @@ from hookfuse.cli.options import App, EndpointId, Json, Limit, OfApp, OfEndpoint
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, inert, refuse, say, say_json
-from hookfuse.cli.times import read_duration
+from hookfuse.cli.times import read_duration, stamp
 from hookfuse.core.state import State
 
 breaker = typer.Typer(help="Breakers of the service's endpoints.", no_args_is_help=True)
@@ -28,7 +28,15 @@ _COLUMNS = {
     "NEXT PROBE": "probeAt",
     "HELD": "held",
 }
-_HISTORY = {"AT": "at", "KEY": "key", "FROM": "before", "TO": "after", "WHY": "why", "BY": "actor"}
+_HISTORY = {
+    "AT": "at",
+    "KEY": "key",
+    "FROM": "before",
+    "TO": "after",
+    "OVERRIDE": "override",
+    "WHY": "why",
+    "BY": "actor",
+}
 _LOOK_EVERY = 1.0
 
 
@@ -123,7 +131,7 @@ def _tell(key: str, before: dict[str, Any] | None, after: dict[str, Any] | None,
         say_json({"key": key, "before": before and before["state"], "after": after and after["state"], "now": after})
     else:
         condition = "closed" if after is None else _condition(after)
-        say(f"{_iso(time.time())}  {inert(key)}  {condition}  {inert(after['why']) if after else ''}".rstrip())
+        say(f"{stamp(time.time())}  {inert(key)}  {condition}  {inert(after['why']) if after else ''}".rstrip())
     sys.stdout.flush()
 
 

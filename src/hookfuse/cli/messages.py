@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from hookfuse.cli.following import follow_task
-from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint
+from hookfuse.cli.options import App, EndpointId, Json, Limit, OfEndpoint, Since, Until, Yes, span_of
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, inert, refuse, say, say_json
+from hookfuse.cli.times import read_instant, stamp
 from hookfuse.core.delivery import DeliveryState
 
 messages = typer.Typer(help="Messages: send, look, follow.", no_args_is_help=True)
@@ -23,12 +24,6 @@ deliveries = typer.Typer(help="Deliveries: one message for one endpoint.", no_ar
 MessageId = Annotated[str, typer.Argument(metavar="MESSAGE", help="The message's id or event id.", show_default=False)]
 States = Annotated[list[DeliveryState] | None, typer.Option("--state", help="Only in this state; repeat it for more.")]
 Types = Annotated[list[str] | None, typer.Option("--type", help="Only of this event type; repeat it for more.")]
-Since = Annotated[
-    str, typer.Option("--since", metavar="TIME", help="Accepted from then on, ISO 8601.", show_default=False)
-]
-Before = Annotated[
-    str, typer.Option("--until", metavar="TIME", help="Accepted before then, ISO 8601.", show_default=False)
-]
 
 _COLUMNS = {
     "MESSAGE": "msgId",
@@ -44,6 +39,7 @@ _ATTEMPTS = {
     "STATUS": "responseStatusCode",
     "MS": "responseDurationMs",
     "TROUBLE": "trouble",
+    "DETAIL": "detail",
 }
 _LOOK_EVERY = 1.0
 _REMEMBERED = 1_000
@@ -88,7 +84,9 @@ def show(app: App, message: MessageId, json: Json = False) -> None:
         return
     print_thing(found, as_json=False)
     say("")
-    print_rows(attempts, _ATTEMPTS, as_json=False, none="There was no attempt yet.")
+    # The API says 0 for no status, as SDKs expect it.
+    shown = ({**each, "responseStatusCode": each["responseStatusCode"] or None} for each in attempts)
+    print_rows(shown, _ATTEMPTS, as_json=False, none="There was no attempt yet.")
 
 
 @messages.command("tail")
@@ -131,7 +129,7 @@ def _tell(found: dict[str, Any], *, as_json: bool) -> None:
         say_json(found)
     else:
         text = json_text.dumps(found["payload"])
-        say(f"{found['timestamp']}  {found['id']}  {inert(found['eventType'])}  {text[:200]}")
+        say(f"{stamp(read_instant(found['timestamp']))}  {found['id']}  {inert(found['eventType'])}  {text[:200]}")
     sys.stdout.flush()
 
 
@@ -142,7 +140,7 @@ def list_deliveries(
     endpoint: OfEndpoint = "",
     event_type: Types = None,
     since: Since = "",
-    until: Before = "",
+    until: Until = "",
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
@@ -151,11 +149,9 @@ def list_deliveries(
         "state": [each.value for each in state or []] or None,
         "endpoint_id": endpoint or None,
         "event_types": event_type or None,
-        "since": since or None,
-        "until": until or None,
     }
     with errors_in_one_sentence(), Remote.of_environment() as remote:
-        found = remote.pages(path("app", app, "delivery"), limit, **query)
+        found = remote.pages(path("app", app, "delivery"), limit, **query, **span_of(since, until))
         print_rows(found, _COLUMNS, as_json=json, none="There is none.")
 
 
@@ -180,8 +176,8 @@ def bulk_retry(
     endpoint: OfEndpoint = "",
     event_type: Types = None,
     since: Since = "",
-    until: Before = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    until: Until = "",
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     json: Json = False,
 ) -> None:
@@ -190,10 +186,9 @@ def bulk_retry(
         "state": [each.value for each in state or [DeliveryState.FAILED]],
         "endpointId": endpoint or None,
         "eventTypes": event_type or None,
-        "since": since or None,
-        "until": until or None,
     }
     with errors_in_one_sentence(), Remote.of_environment() as remote:
+        body |= span_of(since, until)
         count = remote.post(path("app", app, "delivery", "retry"), {**body, "dryRun": True})["count"]
         if dry_run or not count:
             print_thing({"count": count}, as_json=json)

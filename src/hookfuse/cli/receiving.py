@@ -37,6 +37,8 @@ class Arrived:
     at: float
     id: str
     genuine: Verification | None
+    status: int
+    """What it was answered with."""
     body: bytes
 
 
@@ -61,7 +63,7 @@ class Receiver(ThreadingHTTPServer):
     def arrived(self, headers: dict[str, str], body: bytes) -> None:
         now = time.time()
         genuine = verify(self.keys, headers, body, now, verify_ed25519=_ed25519()) if self.keys else None
-        found = Arrived(now, headers.get(ID_HEADER, ""), genuine, body)
+        found = Arrived(now, headers.get(ID_HEADER, ""), genuine, self.status, body)
         with self._showing:
             self._show(found)
 
@@ -78,7 +80,7 @@ class Receiver(ThreadingHTTPServer):
         genuine = None if found.genuine is None else bool(found.genuine)
         if self._as_json:
             text = found.body.decode("utf-8", "replace")
-            say_json({"at": found.at, "id": found.id, "verified": genuine, "body": text})
+            say_json({"at": found.at, "id": found.id, "verified": genuine, "status": found.status, "body": text})
         else:
             say(_line(found))
         sys.stdout.flush()
@@ -192,6 +194,7 @@ def _line(found: Arrived) -> Text:
         line.append("verified    ", "bold green")
     else:
         line.append(f"refused ({found.genuine.rejection}) ", "bold red")
+    line.append(f"{found.status}  ", "dim" if found.status < 300 else "yellow")
     line.append_text(words(found.id or "(no webhook-id)", "bold"))
     text = found.body.decode("utf-8", "replace")
     line.append(f"  {inert(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")

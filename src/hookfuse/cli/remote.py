@@ -25,6 +25,13 @@ class RemoteError(HookfuseError):
         self.status = status
         self.body = body
 
+    @property
+    def code(self) -> str:
+        """The code of its problem+json; what is no answer of ours has one of two others."""
+        if isinstance(self.body, dict) and "code" in self.body:
+            return str(self.body["code"])
+        return "unreachable" if self.status is None else "unexpected_answer"
+
 
 class Remote:
     """A service at a URL, with a key for it."""

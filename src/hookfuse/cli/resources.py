@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from hookfuse import profiles
-from hookfuse.cli.options import App, Json, Limit, OfApp, OfEndpoint, Uid
+from hookfuse.cli.confirming import ask_before_deleting
+from hookfuse.cli.options import App, Json, Limit, OfApp, OfEndpoint, Uid, Yes
 from hookfuse.cli.remote import Remote, path
 from hookfuse.cli.rows import print_done, print_rows, print_thing
 from hookfuse.cli.speaking import errors_in_one_sentence, refuse
@@ -65,9 +66,11 @@ def show_app(app: App, json: Json = False) -> None:
 
 
 @apps.command("delete")
-def delete_app(app: App, json: Json = False) -> None:
-    """Delete an application with its endpoints; what waits is cancelled."""
+def delete_app(app: App, yes: Yes = False, json: Json = False) -> None:
+    """Delete an application with its endpoints; what waits is cancelled. Asks first on a terminal."""
     with errors_in_one_sentence(), Remote.of_environment() as remote:
+        if not yes:
+            ask_before_deleting(remote, app)
         remote.delete(path("app", app))
         print_done(app, "deleted", as_json=json)
 
@@ -140,6 +143,15 @@ def set_policy(
             raise refuse(f"A policy is JSON, or one of {', '.join(profiles.__all__)}.") from None
     with errors_in_one_sentence(), Remote.of_environment() as remote:
         print_thing(remote.put(_policy_path(app, endpoint), body), as_json=json)
+
+
+@policies.command("reset")
+def reset_policy(app: OfApp = "", endpoint: OfEndpoint = "", json: Json = False) -> None:
+    """Take an endpoint's or an application's own policy away, or the default that was set: the next level holds."""
+    with errors_in_one_sentence(), Remote.of_environment() as remote:
+        where = _policy_path(app, endpoint)
+        remote.delete(where)
+        print_thing(remote.get(where), as_json=json)
 
 
 def _policy_path(app: str, endpoint: str) -> str:

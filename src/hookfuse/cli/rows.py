@@ -52,6 +52,8 @@ def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in found.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{each}", inner) for each, inner in _flat(value))
+        elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+            yield from ((f"{name}.{number}", each) for number, each in enumerate(value, 1))
         else:
             yield name, value
 
@@ -72,7 +74,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return inert(", ".join(each if isinstance(each, str) else json.dumps(each) for each in value)) or "-"
     if isinstance(value, Mapping):
-        return json.dumps(value)
+        return ", ".join(f"{inert(name)} {_cell(inner)}" for name, inner in value.items()) or "-"
     if isinstance(value, float):
         return f"{value:.10g}"
     return stamp(read_instant(value)) if _INSTANT.fullmatch(str(value)) else inert(str(value))

@@ -10,6 +10,9 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
 _DURATION = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 _LONGEST = 3_660 * 86_400.0
 
+PAST = "2030-01-31, 2030-01-31T18:00Z, or 2h for two hours ago"
+"""How an instant that has been is written."""
+
 
 def read_duration(text: str) -> float:
     """Seconds of 30m, 2h, 1d or 1h30m."""
@@ -30,6 +33,16 @@ def read_instant(text: str) -> float:
         raise ValueError("a time looks like 2030-01-31T18:00Z or 2030-01-31T18:00+01:00") from None
 
 
+def read_past(text: str, now: float) -> float:
+    """Unix seconds of a time, of a day's beginning in UTC, or of as long ago as a duration says."""
+    if _DURATION.fullmatch(text):
+        return now - read_duration(text)
+    try:
+        return read_instant(text)
+    except ValueError:
+        raise ValueError(f"a time looks like {PAST}") from None
+
+
 def span(seconds: float) -> str:
     """A duration, as exact as anyone cares: 26 s, 4 min, 3 h, 12 days."""
     if seconds < 99.5:
@@ -39,6 +52,11 @@ def span(seconds: float) -> str:
     if seconds < 47.5 * 3_600:
         return f"{seconds / 3_600:.0f} h"
     return f"{seconds / 86_400:.0f} days"
+
+
+def milliseconds(seconds: float) -> str:
+    """How long a request took."""
+    return f"{seconds * 1000:,.1f} ms"
 
 
 def ago(at: float, now: float) -> str:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hookfuse.app.findings import Standing
 from hookfuse.cli.options import Config, Json, load_settings
 from hookfuse.cli.remote import Remote, RemoteError, path
 from hookfuse.cli.rows import print_rows, print_thing
-from hookfuse.cli.speaking import console, errors_in_one_sentence, inert, say, say_json
+from hookfuse.cli.speaking import errors_in_one_sentence, inert, progress, say, say_json
 from hookfuse.cli.times import stamp
 from hookfuse.config import SETTINGS, Settings, shown, variable
 from hookfuse.core.upkeep import Applied
+from hookfuse.errors import InvalidInput
+from hookfuse.ports import DeliveryStore
 
 Work: TypeAlias = Callable[[Settings, Callable[[int], None]], Awaitable[dict[str, object]]]
 """Does something to many things, tells how many so far, and returns what it did."""
@@ -118,18 +122,27 @@ def migrate(config: Config = None, json: Json = False) -> None:
         settings = load_settings(config).settings
         applied = asyncio.run(_migrate(settings))
     rows = [{"number": each.number, "name": each.name, "applied": stamp(each.applied_ms / 1000)} for each in applied]
+    if not json:
+        say(f"{inert(shown(settings, 'database_url'))} is up to date.")
     print_rows(rows, {"MIGRATION": "name", "APPLIED": "applied"}, as_json=json, none="")
 
 
 async def _migrate(settings: Settings) -> list[Applied]:
     from hookfuse.app.first_start import make_folder
-    from hookfuse.app.station import open_store
 
     make_folder(settings)
-    store = open_store(settings.database_url, pooled=settings.database_pooled)
-    await store.open()
-    try:
+    async with _opened(settings) as store:
         return list(await store.applied_migrations())
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[DeliveryStore]:
+    from hookfuse.app.station import open_store, reach
+
+    store = open_store(settings.database_url, pooled=settings.database_pooled)
+    await reach(store, settings.database_url)
+    try:
+        yield store
     finally:
         await store.close()
 
@@ -149,7 +162,7 @@ def reseal(config: Config = None, json: Json = False) -> None:
         return {"endpoints": seen, "resealed": changed}
 
     with errors_in_one_sentence():
-        _with_progress(load_settings(config).settings, "Sealing anew", work, as_json=json)
+        _with_progress(_existing(load_settings(config).settings), "Sealing anew", work, as_json=json)
 
 
 def prune(
@@ -161,31 +174,41 @@ def prune(
 ) -> None:
     """Forget messages that are older than this and have come to their end everywhere."""
     from hookfuse.app.retention import prune
-    from hookfuse.app.station import open_store
 
     async def work(settings: Settings, advance: Callable[[int], None]) -> dict[str, object]:
         gone = 0
-        store = open_store(settings.database_url, pooled=settings.database_pooled)
-        await store.open()
-        try:
+        async with _opened(settings) as store:
             async for gone in prune(store, settings.retention_days):
                 advance(gone)
-        finally:
-            await store.close()
         return {"messages": gone, "days": settings.retention_days}
 
     with errors_in_one_sentence():
-        _with_progress(load_settings(config, retention_days=days).settings, "Forgetting", work, as_json=json)
+        settings = _existing(load_settings(config, retention_days=days).settings)
+        if not settings.retention_days:
+            raise InvalidInput(
+                "HOOKFUSE_RETENTION_DAYS is 0, so messages are kept for ever; say --days to forget some."
+            )
+        _with_progress(settings, "Forgetting", work, as_json=json)
+
+
+def _existing(settings: Settings) -> Settings:
+    """For what looks after a database and should not make one: it would report success on an empty one."""
+    file = Path(settings.database_url.removeprefix("sqlite://"))
+    if settings.embedded and not file.exists():
+        raise InvalidInput(
+            f"There is no database {file.name} in {file.parent}; name the folder that has it in HOOKFUSE_DATA_DIR."
+        )
+    return settings
 
 
 def _with_progress(settings: Settings, title: str, work: Work, *, as_json: bool) -> None:
     """Count on stderr while it lasts, and only on a terminal; what was done is one line on stdout."""
     columns = (SpinnerColumn(), TextColumn(title), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=None)
+    with progress(*columns) as shown_now:
+        task = shown_now.add_task(title, total=None)
 
         async def run() -> dict[str, object]:
-            return await work(settings, lambda number: progress.update(task, completed=number))
+            return await work(settings, lambda number: shown_now.update(task, completed=number))
 
         done = asyncio.run(run())
     print_thing(done, as_json=as_json)

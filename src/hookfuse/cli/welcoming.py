@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from hookfuse.cli import receiving
-from hookfuse.config import Settings
+from hookfuse.config import SETTINGS, Settings, load, variable
+from hookfuse.config.settings import FILE
 from hookfuse.core.addresses import Networks, parse_address
 
 if TYPE_CHECKING:
@@ -56,9 +57,15 @@ def _explain_first_steps(settings: Settings, url: str, port: int, key: str) -> N
         typer.echo(f"  {_start_that_allows(settings, port, program)}\n")
     elsewhere = "" if port != receiving.PORT else f" --port {receiving.PORT + 1}"
     typer.echo("Three commands to copy into another terminal; the last one's message arrives at the second:\n")
-    typer.echo(f"  export HOOKFUSE_URL={url} HOOKFUSE_API_KEY={key}; {program} app create demo")
+    typer.echo(f"  export HOOKFUSE_URL={url} HOOKFUSE_API_KEY={key}{_folder(settings)}; {program} app create demo")
     typer.echo(f"  {program} listen --app demo --background{elsewhere}")
     typer.echo(f"""  {program} message send demo order.paid '{{"id": 1, "total": "9.99"}}'""")
+
+
+def _folder(settings: Settings) -> str:
+    """What commands that look after the data need, which would go to the default folder without it."""
+    is_default = settings.data_dir == load({}).settings.data_dir
+    return "" if is_default else f" HOOKFUSE_DATA_DIR={shlex.quote(str(settings.data_dir))}"
 
 
 def _may_reach_receiver(allowed: tuple[str, ...], forbidden: tuple[str, ...]) -> bool:
@@ -69,13 +76,21 @@ def _may_reach_receiver(allowed: tuple[str, ...], forbidden: tuple[str, ...]) ->
 
 def _start_that_allows(settings: Settings, port: int, program: str) -> str:
     """The command that started this, with the same data on the same port, and with this machine allowed."""
-    networks = ",".join((*settings.allowed_networks, _RECEIVER))
+    given = {"HOOKFUSE_ALLOWED_NETWORKS": ",".join((*settings.allowed_networks, _RECEIVER)), **_given_before(settings)}
+    before = " ".join(f"{name}={shlex.quote(value)}" for name, value in given.items())
     typed = sys.argv[1:]
     if not any(word.startswith("--data-dir") for word in typed):
         typed += ["--data-dir", str(settings.data_dir)]
     if settings.port == 0:
         typed += ["--port", str(port)]
-    return f"HOOKFUSE_ALLOWED_NETWORKS={networks} {program} {shlex.join(typed)}"
+    return f"{before} {program} {shlex.join(typed)}"
+
+
+def _given_before(settings: Settings) -> dict[str, str]:
+    """What was set in the environment, perhaps for that one command only; nothing that may hold a password."""
+    said_otherwise = {"allowed_networks", "data_dir"} | ({"port"} if settings.port == 0 else set())
+    kept = (name for name, each in SETTINGS.items() if name not in said_otherwise and not each.metadata["secret"])
+    return {name: os.environ[name] for name in (FILE, *map(variable, kept)) if os.environ.get(name)}
 
 
 def _program() -> str:

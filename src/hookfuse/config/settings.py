@@ -237,8 +237,10 @@ def _unknown(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _meant(name: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"; perhaps {close[0]} is meant" if close else "; `hookfuse config` lists them"
+    # What all of them begin with would make any two of them near.
+    own = {each.removeprefix(PREFIX): each for each in known}
+    close = get_close_matches(name.removeprefix(PREFIX), own, 1)
+    return f"; perhaps {own[close[0]]} is meant" if close else "; `hookfuse config` lists them"
 
 
 def shown(settings: Settings, name: str) -> str:

@@ -94,9 +94,10 @@ def test_refused_in_a_file(tmp_path: Path) -> None:
 
 
 def test_misspelt_variable() -> None:
-    """A variable that begins like a setting and is none is told, with the name that was perhaps meant."""
+    """A variable that begins like a setting and is none is told, with the name that was meant if one is near."""
     loaded = load({"HOOKFUSE_PROT": "1", "HOOKFUSE_API_KEY": "x", "HOOKFUSE_TEST_REDIS_URL": "y"})
     assert loaded.unknown == ("HOOKFUSE_PROT is no setting; perhaps HOOKFUSE_PORT is meant.",)
+    assert load({"HOOKFUSE_BOGUS": "1"}).unknown == ("HOOKFUSE_BOGUS is no setting; `hookfuse config` lists them.",)
 
 
 @pytest.mark.parametrize(
