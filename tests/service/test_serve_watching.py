@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import re
 import resource
 import signal
@@ -239,7 +240,7 @@ async def sealed(station: Station) -> list[Sealed]:
 
 
 def test_prune(env: dict[str, str]) -> None:
-    """`prune` forgets old messages that have ended, and says how many."""
+    """`prune` forgets old messages that have ended, with a bar on a terminal, and says how many."""
     seed(env, {})
 
     async def send_long_ago() -> None:
@@ -250,8 +251,13 @@ def test_prune(env: dict[str, str]) -> None:
 
     asyncio.run(send_long_ago())
     send(env, 1)
-    pruned = hookfuse("prune", "--days", "1", "--json", env=env)
-    assert json.loads(pruned.stdout) == {"messages": 2_500, "days": 1.0}
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hookfuse", "prune", "--days", "1", "--json"]
+    done = subprocess.run(command, env={**env, "TERM": "xterm"}, stdout=subprocess.PIPE, stderr=theirs, check=True)
+    os.close(theirs)
+    assert json.loads(done.stdout) == {"messages": 2_500, "days": 1.0}
+    assert "/2500" in os.read(ours, 65_536).decode()
+    os.close(ours)
 
 
 def test_unknown_variable(tmp_path: Path, log: Path) -> None:

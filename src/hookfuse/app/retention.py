@@ -19,12 +19,21 @@ _EVERY = 3_600.0
 _DAY = 86_400.0
 
 
+async def prunable(store: DeliveryStore, days: float) -> int:
+    """How many messages are older than so many days; those with an open delivery are among them, and stay."""
+    return await store.older(_before(days))
+
+
+def _before(days: float) -> int:
+    return int((time.time() - days * _DAY) * 1000)
+
+
 async def prune(store: DeliveryStore, days: float, tenure: Tenure | None = None) -> AsyncIterator[int]:
     """Forget messages older than so many days that have no open delivery; yields how many are gone so far.
 
     Transitions and notices of that age go with them.
     """
-    older_than_ms = int((time.time() - days * _DAY) * 1000)
+    older_than_ms = _before(days)
     gone = 0
     while batch := await store.prune(older_than_ms=older_than_ms, limit=_BATCH, tenure=tenure):
         gone += batch

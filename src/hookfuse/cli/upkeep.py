@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hookfuse.app.findings import Standing
@@ -23,8 +23,10 @@ from hookfuse.core.upkeep import Applied
 from hookfuse.errors import InvalidInput
 from hookfuse.ports import DeliveryStore
 
-Work: TypeAlias = Callable[[Settings, Callable[[int], None]], Awaitable[dict[str, object]]]
-"""Does something to many things, tells how many so far, and returns what it did."""
+Advance: TypeAlias = Callable[[int, int | None], None]
+"""How many so far, and of how many, if that is known."""
+Work: TypeAlias = Callable[[Settings, Advance], Awaitable[dict[str, object]]]
+"""Does something to many things, and returns what it did."""
 
 _PANEL = "Look after it"
 _MARKS = {
@@ -153,12 +155,12 @@ def reseal(config: Config = None, json: Json = False) -> None:
     from hookfuse.app.reseal import reseal
     from hookfuse.app.station import Station
 
-    async def work(settings: Settings, advance: Callable[[int], None]) -> dict[str, object]:
+    async def work(settings: Settings, advance: Advance) -> dict[str, object]:
         seen = changed = 0
         async with Station(station_settings(settings)) as station:
             async for so_far in reseal(station.store, station.sealer):
                 seen, changed = so_far.seen, so_far.changed
-                advance(seen)
+                advance(seen, None)
         return {"endpoints": seen, "resealed": changed}
 
     with errors_in_one_sentence():
@@ -173,13 +175,14 @@ def prune(
     json: Json = False,
 ) -> None:
     """Forget messages that are older than this and have come to their end everywhere."""
-    from hookfuse.app.retention import prune
+    from hookfuse.app.retention import prunable, prune
 
-    async def work(settings: Settings, advance: Callable[[int], None]) -> dict[str, object]:
+    async def work(settings: Settings, advance: Advance) -> dict[str, object]:
         gone = 0
         async with _opened(settings) as store:
+            total = await prunable(store, settings.retention_days)
             async for gone in prune(store, settings.retention_days):
-                advance(gone)
+                advance(gone, total)
         return {"messages": gone, "days": settings.retention_days}
 
     with errors_in_one_sentence():
@@ -202,13 +205,13 @@ def _existing(settings: Settings) -> Settings:
 
 
 def _with_progress(settings: Settings, title: str, work: Work, *, as_json: bool) -> None:
-    """Count on stderr while it lasts, and only on a terminal; what was done is one line on stdout."""
-    columns = (SpinnerColumn(), TextColumn(title), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn())
+    """A bar on stderr while it lasts, and only on a terminal; what was done is one line on stdout."""
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with progress(*columns) as shown_now:
         task = shown_now.add_task(title, total=None)
 
         async def run() -> dict[str, object]:
-            return await work(settings, lambda number: shown_now.update(task, completed=number))
+            return await work(settings, lambda number, total: shown_now.update(task, completed=number, total=total))
 
         done = asyncio.run(run())
     print_thing(done, as_json=as_json)

@@ -215,6 +215,10 @@ class Lanes(Protocol):
         """Return deliveries whose lease ended; those that lost this many workers have failed."""
         ...
 
+    async def older(self, than_ms: int) -> int:
+        """How many messages were accepted before this, ended or not."""
+        ...
+
     async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
         """Forget up to `limit` messages that are older and have no open delivery; returns how many."""
         ...

@@ -42,7 +42,7 @@ def test_kept_for_ever(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_piped(data: Path) -> None:
-    """Without a terminal, what was done is all that is printed: nothing before it, and nothing of a spinner."""
+    """Without a terminal, what was done is all that is printed: nothing before it, and nothing of a bar."""
     assert CliRunner().invoke(app, ["migrate"]).exit_code == 0
     pruned = CliRunner().invoke(app, ["prune", "--days", "1"])
     assert (pruned.stdout, pruned.stderr) == ("messages  0\ndays      1\n", "")
@@ -63,6 +63,6 @@ def test_on_a_terminal(data: Path) -> None:
     os.close(ours)
     assert done.stdout == "messages  0\ndays      1\n"
     assert "Forgetting" in seen
-    # The spinner's line is taken back, and the cursor shown again.
+    # The bar's line is taken back, and the cursor shown again.
     assert seen.endswith("\x1b[2K")
     assert "\x1b[?25h" in seen

@@ -178,6 +178,9 @@ class PostgresStore(Serving, Notices, Leading, Members):
             self._bell.ring()
         return rescued
 
+    async def older(self, than_ms: int) -> int:
+        return await self._connections.alone(Purpose.DESK, lambda db: db.fetchval(SQL["older_messages"], than_ms))
+
     async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
         return await self._connections.together(Purpose.DESK, lambda db: upkeep.prune(db, older_than_ms, limit, tenure))
 

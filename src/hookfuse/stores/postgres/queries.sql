@@ -166,6 +166,9 @@ UPDATE hookfuse.lanes AS l SET lease_ms = a.lease_ms, in_flight = greatest(l.in_
 FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS a (endpoint_id, lease_ms, missing)
 WHERE l.endpoint_id = a.endpoint_id;
 
+-- name: older_messages
+SELECT count(*) FROM hookfuse.messages WHERE created_ms < $1;
+
 -- name: prune_candidates
 -- Locked, so that nobody can bring one of their deliveries back; what is open is looked at by the next statement.
 SELECT m.id FROM hookfuse.messages AS m

@@ -160,6 +160,9 @@ class SqliteStore(Serving, Notices, Leading, Members):
     async def rescue(self, *, deaths: int, limit: int = 1000, tenure: Tenure | None = None) -> Rescued:
         return await self._write(lambda db, now: outbox.rescue(db, deaths, limit, tenure, self._rules, now), rings=True)
 
+    async def older(self, than_ms: int) -> int:
+        return await self._read(lambda db: desk.older(db, than_ms))
+
     async def prune(self, *, older_than_ms: int, limit: int = 1000, tenure: Tenure | None = None) -> int:
         return await self._write(lambda db, now: desk.prune(db, older_than_ms, limit, tenure, now))
 

@@ -111,6 +111,11 @@ def expunge(db: apsw.Connection, app_id: str, message_id: str, now: int) -> bool
     return True
 
 
+def older(db: apsw.Connection, than_ms: int) -> int:
+    count: Any = db.execute(SQL["older_messages"], (than_ms,)).get
+    return int(count)
+
+
 def prune(db: apsw.Connection, older_than_ms: int, limit: int, tenure: Tenure | None, now: int) -> int:
     if not holds(db, tenure):
         return 0

@@ -194,6 +194,9 @@ UPDATE OR FAIL deliveries SET deaths = deaths + 1
 FROM (VALUES (?, ?)) AS v
 WHERE message_id = v.column1 AND endpoint_id = v.column2;
 
+-- name: older_messages
+SELECT count(*) FROM messages WHERE created_ms < ?;
+
 -- name: prune_messages
 SELECT m.id FROM messages AS m
 WHERE m.created_ms < ?

@@ -233,6 +233,7 @@ class Settling(OnBench):
         bench.clock.advance(3600)
         recent = await bench.send()
         cut = bench.now_ms - 1000
+        assert await bench.store.older(cut) == 5
         assert await bench.store.prune(older_than_ms=cut, limit=3) == 3
         assert await bench.store.prune(older_than_ms=cut, limit=3) == 1
         assert await bench.store.prune(older_than_ms=cut, limit=3) == 0
