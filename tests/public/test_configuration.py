@@ -35,12 +35,17 @@ def test_every_setting_is_documented() -> None:
     assert table in (ROOT / "docs" / "configuration.md").read_text(), f"docs/configuration.md should have:\n{table}"
 
 
-def metric_names() -> set[str]:
+def metrics_page() -> str:
+    """With a sample for each label that a metric of ours may have."""
     metrics = Metrics()
-    metrics.changed(Transition("key", State.CLOSED, State.OPEN, 1, 0.0, "streak"))
+    for after in State:
+        metrics.changed(Transition("key", State.CLOSED, after, 1, 0.0, "streak"))
     backlog = Backlog(0, 0, 0, None, 0)
-    page = metrics.page(Readings(True, False, False, False, 0, 0, backlog)).decode()
-    return set(re.findall(r"^(hookfuse_\w+)", page, re.MULTILINE))
+    return metrics.page(Readings(True, False, False, False, 0, 0, backlog, processes={})).decode()
+
+
+def metric_names() -> set[str]:
+    return set(re.findall(r"^(hookfuse_\w+)", metrics_page(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("file", ["alerts.yaml", "grafana.json"])
@@ -64,6 +69,24 @@ def expressions() -> dict[str, str]:
 def test_prometheus_can_read_it(expression: str) -> None:
     """Every expression of an alert or a panel is one that Prometheus's grammar takes."""
     promql_parser.parse(expression)
+
+
+@pytest.mark.parametrize("expression", expressions().values(), ids=expressions())
+def test_deployed_labels_exist(expression: str) -> None:
+    """Every label, and every value of one, that an alert or a panel asks for is one that the metric has."""
+    samples = [
+        (name, dict(re.findall(r'(\w+)="([^"]*)"', labels)))
+        for name, labels in re.findall(r"^(hookfuse_\w+)(?:\{(.*)\})? ", metrics_page(), re.MULTILINE)
+    ]
+    for name, matchers in re.findall(r"(hookfuse_\w+)\{([^}]*)\}", expression):
+        for label, operator, value in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]*)"', matchers):
+            known = {labels[label] for sample, labels in samples if sample == name and label in labels}
+            assert known, f"{name} has no {label}"
+            for each in value.split("|") if "~" in operator else [value]:
+                assert each in known, f"{name} has no {label} {each}"
+    for label in re.findall(r"\bby \((\w+)\)", expression):
+        named = set(re.findall(r"hookfuse_\w+", expression))
+        assert label == "le" or any(sample in named and label in labels for sample, labels in samples), label
 
 
 def test_every_metric_is_documented() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import re
 import signal
@@ -20,7 +21,7 @@ import pytest
 
 from hookfuse.app.station import Station
 from hookfuse.core.delivery import Chosen, Delivery, DeliveryState
-from hookfuse.testing.receivers import Ok, Order, ReceiversProcess, read_ledger
+from hookfuse.testing.receivers import Failing, Ok, Order, ReceiversProcess, read_ledger
 from tests import ledgers
 from tests.ledgers import Produced, Stored, Told
 from tests.servers import postgres
@@ -214,6 +215,36 @@ def test_several_processes_on_one_port(
         until(lambda: victim not in children(served) and len(children(served)) == 3)
         assert served.stop(signal.SIGINT) == 0
         assert "Traceback" not in served.log
+
+
+def test_a_policy_holds_in_every_process(
+    tmp_path: Path, postgres_url: str, redis_url: str, outside: ReceiversProcess
+) -> None:
+    """A policy that one API is given holds at once for what workers send that had another one in force."""
+    env = environment(tmp_path / "data", database_url=postgres_url, redis_url=redis_url, retry_delays="60")
+    with fleet(env, tmp_path) as (apis, _):
+        typed = {**env, "HOOKFUSE_API_KEY": admin_key(apis[0])}
+        first, second = ({**typed, "HOOKFUSE_URL": api.url} for api in apis)
+
+        def say(env: Mapping[str, str], *words: str) -> Any:
+            done = hookfuse(*words, "--json", env=env)
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        def sent(number: int) -> None:
+            for _ in range(number):
+                say(first, "message", "send", "acme", "order.paid", "{}")
+
+        say(first, "app", "create", "acme", "--uid", "acme")
+        say(first, "endpoint", "create", "acme", outside.add("ep", Failing()), "--uid", "ep")
+        # All three workers may have met the endpoint by then, with the default in force.
+        sent(3)
+        until(lambda: say(first, "breaker", "show", "acme", "ep")["streak"] == 3)
+        say(second, "policy", "set", '{"trip": [{"rule": "streak", "n": 4}], "cool_off": 600}', "--app", "acme")
+        sent(1)
+        until(lambda: say(first, "breaker", "show", "acme", "ep")["state"] == "open")
+        found = say(second, "breaker", "show", "acme", "ep")
+        assert (found["reason"], found["streak"]) == ("streak", 4)
 
 
 def children(program: Program) -> list[int]:

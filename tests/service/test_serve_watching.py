@@ -260,6 +260,32 @@ def test_prune(env: dict[str, str]) -> None:
     os.close(ours)
 
 
+_TRACED = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+provider = TracerProvider()
+exporter = ConsoleSpanExporter(out=open({file!r}, "w"), formatter=lambda span: span.to_json(indent=None) + "\\n")
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+"""
+
+
+def test_spans_of_a_running_service(env: dict[str, str], tmp_path: Path, log: Path, outside: ReceiversProcess) -> None:
+    """Whoever sets up OpenTelemetry in the process finds a span for each attempt, and nothing has to be switched on."""
+    seed(env, {"ep_1": outside.add("ep_1", Ok())})
+    (message_id,) = send(env, 1)
+    (tmp_path / "sitecustomize.py").write_text(_TRACED.format(file=str(tmp_path / "spans")))
+    with serving({**env, "PYTHONPATH": str(tmp_path)}, log=log) as served:
+        until(lambda: served.metric('hookfuse_deliveries_total{state="sent"}') == 1)
+        until(lambda: (tmp_path / "spans").read_text().endswith("\n"))
+    (span,) = map(json.loads, (tmp_path / "spans").read_text().splitlines())
+    assert (span["name"], span["kind"]) == ("hookfuse.attempt", "SpanKind.CLIENT")
+    assert span["attributes"]["hookfuse.message_id"] == message_id
+    assert span["attributes"]["http.response.status_code"] == 200
+
+
 def test_unknown_variable(tmp_path: Path, log: Path) -> None:
     """A misspelt variable is told at the start, with the one that was perhaps meant."""
     with serving(environment(tmp_path / "data", worker_slot="1"), log=log) as served:
