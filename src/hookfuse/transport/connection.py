@@ -107,6 +107,9 @@ class Connection(asyncio.Protocol):
             else:
                 # With a part of the request still unsent, the next one would follow in the midst of it.
                 self._keep = self._reader.keep_alive and not self._transport.get_write_buffer_size()
+                if self._reader.truncated:
+                    # At once: by the time that its owner closes it, more would have been read.
+                    self._transport.abort()
                 self._succeed()
 
     def connection_lost(self, exc: Exception | None) -> None:
