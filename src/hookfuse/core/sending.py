@@ -46,6 +46,7 @@ class SendResult(NamedTuple):
     status: int | None
     trouble: Trouble | None
     latency: float
+    """Seconds; 0 if nothing was tried."""
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case; those of a success are not kept."""
     body: bytes = b""

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable
 from math import inf
 from time import monotonic
-from typing import Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from hookfuse.core.addresses import Address
 from hookfuse.core.sending import SendResult, Trouble
@@ -21,6 +21,10 @@ from hookfuse.transport.tls import tls_failure
 from hookfuse.transport.troubles import Failure, os_failure
 
 Answered: TypeAlias = Callable[[SendResult | None], None]
+
+_SOON_AT_LEAST: Final = 0.05
+"""Seconds. A round trip may be shorter, but our own event loop may not look at once."""
+_SOON_AT_MOST: Final = 1.0
 
 
 class Owner(Protocol):
@@ -41,11 +45,13 @@ class Connection(asyncio.Protocol):
 
     A kept connection may have been closed by the peer while our request was on its way. Then the answer is None, and
     the caller sends the request again on a new connection. That is so only if the connection had carried an exchange
-    before, and ended without a single byte of an answer to this one. The peer may have worked on the request all the
-    same, in which case it sees it twice.
+    before, and ended without a single byte of an answer to this one, and soon: who had hung up before the request
+    arrived is found out within a round trip. Who hangs up later has had the request, and may have worked on it. A peer
+    that takes a request and hangs up just as soon cannot be told from that, and sees it twice.
     """
 
-    def __init__(self, limits: Limits, address: Address, owner: Owner) -> None:
+    def __init__(self, limits: Limits, address: Address, owner: Owner, connecting: float) -> None:
+        """`connecting` is how many seconds it took to connect: a round trip, or a little more."""
         self.address = address
         self.idle_since = 0.0
         self.deadline = inf
@@ -55,6 +61,8 @@ class Connection(asyncio.Protocol):
         self._keep = True
         self._started = 0.0
         self._exchanges = 0
+        # Twice, because round trips vary.
+        self._soon = min(max(2 * connecting, _SOON_AT_LEAST), _SOON_AT_MOST)
 
     def exchange(self, data: bytes, started: float, deadline: float, answered: Answered) -> None:
         """Send a request; `answered` is called once, unless the connection is aborted before. Both are monotonic."""
@@ -99,6 +107,9 @@ class Connection(asyncio.Protocol):
             else:
                 # With a part of the request still unsent, the next one would follow in the midst of it.
                 self._keep = self._reader.keep_alive and not self._transport.get_write_buffer_size()
+                if self._reader.truncated:
+                    # At once: by the time that its owner closes it, more would have been read.
+                    self._transport.abort()
                 self._succeed()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -106,12 +117,21 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None:
             if exc is None and self._reader.ends_with_connection():
                 self._succeed()
-            elif self._exchanges > 1 and not self._reader.taken and not isinstance(exc, ssl.SSLError):
+            elif self._was_gone(exc):
                 self._answer(None)
             else:
                 self.fail(self._loss(exc))
         self._reader.release()
         self._owner.lost(self)
+
+    def _was_gone(self, exc: Exception | None) -> bool:
+        """Whether a kept connection had been closed, as far as one can know, before the request arrived."""
+        return (
+            self._exchanges > 1
+            and not self._reader.taken
+            and not isinstance(exc, ssl.SSLError)
+            and monotonic() - self._started <= self._soon
+        )
 
     def _loss(self, exc: Exception | None) -> Failure:
         if isinstance(exc, ssl.SSLError):

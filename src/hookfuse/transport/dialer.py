@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from functools import partial
+from time import monotonic
 
 from hookfuse.core.addresses import Address, parse_address
 from hookfuse.core.destination import Destination
@@ -31,8 +32,12 @@ class Dialer:
         self, destination: Destination, addresses: tuple[Address, ...], guard: Guard, owner: Owner
     ) -> Connection | Failure:
         """A connection to one of the addresses."""
+        began = monotonic()
         opened = await self.open(addresses, destination.port, guard)
-        return opened if isinstance(opened, Failure) else await self._hand_over(opened, destination, owner)
+        if isinstance(opened, Failure):
+            return opened
+        connection = Connection(self._limits, opened.address, owner, monotonic() - began)
+        return await self._hand_over(opened, connection, destination, owner)
 
     async def open(self, addresses: tuple[Address, ...], port: int, guard: Guard) -> Opened | Failure:
         """A socket to one of the addresses, for whoever does not speak HTTP."""
@@ -42,10 +47,11 @@ class Dialer:
             opener = partial(self._open_through, self._proxy, port=port, guard=guard)
         return await race(in_turns(addresses, self._limits.addresses), opener, self._limits.stagger)
 
-    async def _hand_over(self, opened: Opened, destination: Destination, owner: Owner) -> Connection | Failure:
+    async def _hand_over(
+        self, opened: Opened, connection: Connection, destination: Destination, owner: Owner
+    ) -> Connection | Failure:
         """Give a socket to the event loop, which closes it from here on."""
         loop = asyncio.get_running_loop()
-        connection = Connection(self._limits, opened.address, owner)
         try:
             await loop.create_connection(
                 lambda: connection,

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from hookfuse.core.addresses import Address, Verdict
 from hookfuse.core.sending import Trouble
+from hookfuse.transport.limits import RECEIVE_BYTES
 from hookfuse.transport.troubles import Failure, os_failure
 
 
@@ -58,6 +59,7 @@ async def connect(address: Address, port: int) -> Opened | Failure:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         code = sock.connect_ex((str(address), port))
         at_once = code not in _UNDER_WAY
         if not at_once:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from hookfuse.errors import InvalidInput, shown
+
+RECEIVE_BYTES: Final = 65_536
+"""The receive buffer that a socket asks for. The system doubles it for its own needs, but does not let it grow: a peer
+that sends without end fills no more of our memory, and one read brings no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,11 @@ class Limits:
     """How many addresses of a host are tried."""
     stagger: float = 0.25
     """Seconds after which the next address is tried beside one that has not answered."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """The most that is taken off a socket for one response: all that we want, and what one read brings beyond."""
+        return self.head_bytes + self.body_bytes + 2 * RECEIVE_BYTES
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -29,6 +29,7 @@ _BIGGEST: Final = 65_535
 
 _UNREACHABLE: Final = Failure(Trouble.LOCAL, "No name server can be reached.")
 _SILENT: Final = Failure(Trouble.DNS, "The name servers did not answer in time.")
+_GIVEN_UP: Final = Failure(Trouble.LOCAL, "The name was given up before there was an answer.")
 _UNABLE: Final = Failure(Trouble.DNS, "The name servers could not answer.")
 
 
@@ -60,12 +61,14 @@ class Lookup:
         return self._outcome()
 
     def give_up(self) -> None:
-        """End now, with what there is."""
+        """End now, with what there is. That there is nothing yet is then our own doing."""
         self._given_up = True
         self._changed.set()
 
     async def _ask(self, server: Server, pause: float) -> bool:
         """Ask a server and wait; true once nothing more need be asked."""
+        if self._given_up:
+            return True
         channel = self._channels.get(server)
         if channel is None:
             try:
@@ -99,6 +102,8 @@ class Lookup:
         replies = list(self._replies.values())
         if any(reply.addresses or reply.missing for reply in replies) or len(replies) == len(Kind):
             return replies
+        if self._given_up:
+            return _GIVEN_UP
         if self._refused:
             return _UNABLE
         ours = next((failure for failure in self._errors if failure.trouble is Trouble.LOCAL), None)

@@ -19,7 +19,7 @@ from hookfuse.transport.limits import Limits
 from hookfuse.transport.message import request_bytes
 from hookfuse.transport.pool import Pool, Route
 from hookfuse.transport.proxy import Proxy
-from hookfuse.transport.resolver import DnsResolver, Resolver
+from hookfuse.transport.resolver import NOT_ASKED, DnsResolver, Resolver
 from hookfuse.transport.troubles import CLOSED, Failure
 
 T = TypeVar("T")
@@ -128,7 +128,8 @@ class HttpSender:
         left = request.timeout - (monotonic() - started)
         route = await _in_time(self._find(pool, request.destination), left, "the name was resolved")
         if isinstance(route, Failure):
-            return _failed(route, started)
+            in_line = route.trouble is Trouble.TIMEOUT and not self._resolver.asked(request.destination.host)
+            return _failed(NOT_ASKED if in_line else route, started)
         left = request.timeout - (monotonic() - started)
         dialling = self._dialer.dial(request.destination, route.addresses, self._networks, pool)
         connection = await _in_time(dialling, left, "there was a connection")

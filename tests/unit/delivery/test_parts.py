@@ -10,7 +10,7 @@ import pytest
 
 from hookfuse.core.delivery import Chosen, DeliveryState
 from hookfuse.core.message import Accepted, Answer, NewMessage
-from hookfuse.core.sending import Trouble
+from hookfuse.core.sending import SendResult, Trouble
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.replay import cancel_chosen, retry_chosen
@@ -156,6 +156,35 @@ async def test_egress_watch_with_some_healthy() -> None:
     for number in range(100):
         result = answer(200) if number % 10 == 0 else trouble(Trouble.TIMEOUT)
         assert not watch.saw(f"ep_{number}", result, 1.0)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        trouble(Trouble.BLOCKED),
+        trouble(Trouble.BLOCKED, latency=0),
+        trouble(Trouble.LOCAL, latency=0),
+        trouble(Trouble.PROTOCOL),
+    ],
+    ids=["blocked", "blocked at once", "not tried", "nonsense"],
+)
+async def test_egress_watch_heeds_what_was_on_its_way(result: SendResult) -> None:
+    """What was blocked, not even tried, or answered with nonsense raises no suspicion, and is not excused by one."""
+    watch = EgressWatch()
+    assert not any(watch.saw(f"ep_{number}", result, 1.0) for number in range(100))
+    assert not watch.saw("ep_other", trouble(Trouble.CONNECT), 1.0)
+    for number in range(20):
+        watch.saw(f"down_{number}", trouble(Trouble.CONNECT), 1.0)
+    assert watch.suspect
+    assert not watch.saw("ep_0", result, 1.0)
+    assert watch.suspect
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Trouble if kind not in (Trouble.BLOCKED, Trouble.PROTOCOL)])
+async def test_egress_watch_knows_a_network_that_is_down(kind: Trouble) -> None:
+    """However a network fails everyone on the way, and be it for want of a route, that is a suspicion."""
+    watch = EgressWatch()
+    assert [watch.saw(f"ep_{number}", trouble(kind), 1.0) for number in range(20)] == [False] * 19 + [True]
 
 
 async def test_replay_walks_through_everything(post: Post) -> None:

@@ -245,6 +245,19 @@ async def test_a_blocked_destination_is_flagged_and_charges_nobody(post: Post) -
     assert (await post.breakers.inspect("app_1/ep_1")).totals.failed == 0
 
 
+async def test_many_blocked_destinations_are_all_flagged(post: Post) -> None:
+    """However many destinations are blocked at once, each is flagged, and our own network is not suspected."""
+    ids = [f"ep_{number}" for number in range(25)]
+    for id_ in ids:
+        await post.endpoint(id_, url="http://10.0.0.1/hook")
+    await post.bench.send()
+    async with post.working() as worker:
+        await post.until_attempts(25)
+        await post.until_quiet(worker)
+    assert {each.flag for each in await post.store.endpoints(ids)} == {"destination_blocked"}
+    assert {each.verdict.reason for each in post.attempts} == {"destination_blocked"}
+
+
 async def test_unreadable_settings_hold_up_nobody(post: Post) -> None:
     """An endpoint whose stored policy cannot be read is not sent to and spends nothing; the others are served."""
     await post.endpoint("ep_bad", policy={"trip": "nonsense"})

@@ -7,13 +7,17 @@ import gzip
 import resource
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 from time import monotonic
 from typing import Final
 
 import pytest
 
 from hookfuse.core.sending import Trouble
-from hookfuse.transport import HttpSender
+from hookfuse.transport import HttpSender, Limits
+from hookfuse.transport.connection import Connection
 from tests.unit.transport.receiver import (
     LOOPBACK,
     OK,
@@ -117,6 +121,64 @@ async def test_a_huge_body_is_cut_and_its_status_counts(sender: HttpSender, way:
         await sender.close()
     assert at_first > 0
     assert grown < 32 * KIB * KIB
+
+
+FLOODS: Final = {
+    **ENDLESS,
+    "headers without end": (b"HTTP/1.1 200 OK\r\n", b"x" * 65_536),
+    "a body after many headers": (
+        b"HTTP/1.1 200 OK\r\n" + (b"x: " + b"a" * 1000 + b"\r\n") * 60 + b"\r\n",
+        b"x" * 65_536,
+    ),
+}
+
+
+@pytest.mark.parametrize("way", FLOODS)
+async def test_what_is_taken_off_the_socket_is_bounded(
+    sender: HttpSender, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """However fast and long an endpoint sends, no more than a fixed amount is ever read of it."""
+    taken = [0]
+    receive = Connection.data_received
+
+    def counted(connection: Connection, data: bytes) -> None:
+        taken[-1] += len(data)
+        receive(connection, data)
+
+    monkeypatch.setattr(Connection, "data_received", counted)
+    with pouring(*FLOODS[way]) as port:
+        for _ in range(20):
+            taken.append(0)
+            result = await sender.send(request(f"http://127.0.0.1:{port}/"))
+            assert result.truncated or result.trouble is Trouble.PROTOCOL
+            await until(lambda: sender.connections == 0)
+        await sender.close()
+    assert min(taken[1:]) > 0
+    assert max(taken) <= Limits().taken_bytes == 256 * KIB
+
+
+@contextmanager
+def pouring(head: bytes, piece: bytes) -> Iterator[int]:
+    """Floods from a thread of its own: whenever we read, there is as much to read as the system holds."""
+
+    def pour() -> None:
+        while not over.is_set():
+            with listening.accept()[0] as peer, suppress(OSError):
+                if peer.recv(65_536):
+                    peer.sendall(head)
+                while not over.is_set():
+                    peer.sendall(piece)
+
+    over = Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=pour)
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            over.set()
+            socket.create_connection(listening.getsockname()).close()
+            thread.join()
 
 
 def _resident() -> int:

@@ -70,14 +70,55 @@ def closing_after(answers: int, *, reset: bool = False, read: bool = True) -> Sc
     return script
 
 
+def a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens at once may take it longer than that."""
+    monkeypatch.setattr("hookfuse.transport.connection._SOON_AT_LEAST", 1.0)
+
+
 @pytest.mark.parametrize("reset", [False, True])
-async def test_a_kept_connection_that_ends_without_an_answer_is_replaced_once(reset: bool) -> None:
-    """A kept connection that was hung up without a byte of an answer is replaced silently by a new one."""
+async def test_a_kept_connection_that_ends_without_an_answer_is_replaced_once(
+    monkeypatch: pytest.MonkeyPatch, reset: bool
+) -> None:
+    """A kept connection that was hung up at once without a byte of an answer is replaced silently by a new one."""
+    a_busy_machine(monkeypatch)
     sender = HttpSender(LOOPBACK)
     async with receiving(closing_after(1, reset=reset)) as receiver:
         assert (await sender.send(request(receiver.url()))).status == 200
         assert (await sender.send(request(receiver.url()))).status == 200
         assert (receiver.connections, len(receiver.requests)) == (2, 3)
+        await sender.close()
+
+
+@pytest.mark.parametrize(
+    ("connecting", "after", "replaced"),
+    [
+        *((0.0, 0.04, True), (0.0, 0.06, False), (0.2, 0.39, True)),
+        *((0.2, 0.41, False), (5.0, 0.99, True), (5.0, 1.01, False)),
+    ],
+)
+async def test_a_kept_connection_that_ends_late_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, connecting: float, after: float, replaced: bool
+) -> None:
+    """Who hangs up later than two round trips after a request has had it, so it is not sent to them again."""
+    now = monotonic()
+    dialled = iter((now, now + connecting, now, now + connecting))
+    monkeypatch.setattr("hookfuse.transport.dialer.monotonic", lambda: next(dialled))
+    for module in ("sender", "connection"):
+        monkeypatch.setattr(f"hookfuse.transport.{module}.monotonic", lambda: now)
+
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal now
+        await receiver.read(reader)
+        writer.write(OK)
+        await receiver.read(reader)
+        now += after
+
+    sender = HttpSender(LOOPBACK)
+    async with receiving(script) as receiver:
+        assert (await sender.send(request(receiver.url()))).status == 200
+        result = await sender.send(request(receiver.url()))
+        assert (result.status, result.trouble) == ((200, None) if replaced else (None, Trouble.DISCONNECTED))
+        assert (receiver.connections, len(receiver.requests)) == ((2, 3) if replaced else (1, 2))
         await sender.close()
 
 
