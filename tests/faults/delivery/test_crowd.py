@@ -26,6 +26,8 @@ from tests.ledgers import Pair
 pytestmark = pytest.mark.anyio
 
 SLOTS = 100
+NOISE = 0.05
+"""Seconds that a busy machine may add to a message for one of many, at most."""
 QUICKLY = {"delays": [0.2] * 50, "jitter": 0.1}
 NEVER_OPEN = Policy(trip=Streak(1_000_000)).to_dict()
 COMES_BACK_AFTER = 2.0
@@ -63,7 +65,7 @@ async def test_g1_half_of_them_hang(site: Site) -> None:
     print(f"p99 all healthy {alone * 1000:.1f} ms, half of them hanging {beside * 1000:.1f} ms, held {sum(held)}")  # noqa: T201
     assert sum(held) <= SLOTS // 10
     assert max(held) <= 1
-    assert beside <= alone * 1.2 + site.sizes.noise
+    assert beside <= alone * 1.2 + min(site.sizes.noise, NOISE)
     report = await site.report(producer, talker)
     assert report.sound, report
 
