@@ -14,6 +14,7 @@ from hookfuse.dashboard import Dashboard, Furnishing, Live
 from hookfuse.dashboard.actions import ACTIONS
 from hookfuse.dashboard.sessions import LIFETIME, Sessions
 from tests.service.conftest import Service, running
+from tests.service.destinations import SOME_REFUSED_URLS
 
 pytestmark = pytest.mark.anyio
 
@@ -116,6 +117,19 @@ async def test_headers_of_every_answer(doors: Doors) -> None:
         assert kept is (path == script)
     assert "<style" not in page.text
     assert page.text.count("<script") == page.text.count("<script src=")
+
+
+async def test_destinations_of_the_form(doors: Doors) -> None:
+    """The form of an endpoint takes no destination that the API refuses, and says which field is at fault."""
+    token = doors.enter(doors.service.admin)
+    at = f"/app/{doors.app}/endpoint/{doors.endpoint}"
+    path, fields = "/dashboard/action/change-endpoint", {**doors.fields(token), "cap": "8", "timeout": "15"}
+    assert (await doors.client.post(path, data=fields, headers=HTMX)).status_code == 200
+    before = await doors.service.ok("GET", at)
+    for url in SOME_REFUSED_URLS:
+        answer = await doors.client.post(path, data={**fields, "url": url}, headers=HTMX)
+        assert (answer.status_code, 'data-fault="url"' in answer.text) == (422, True), url
+    assert await doors.service.ok("GET", at) == before
 
 
 @pytest.mark.parametrize("path", ["../../pyproject.toml", "%2e%2e/site.py", "hookfuse.css/", "vendor"])

@@ -5,34 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from hookfuse.api import openapi
+from hookfuse.api.routes import PREFIX
+from hookfuse.api.table import OPERATIONS
 from hookfuse.testing.receivers import Arrival, Ok, Receivers
 from tests.service.conftest import Service
+from tests.service.destinations import REFUSED_URLS, SOME_REFUSED_URLS
 
 pytestmark = pytest.mark.anyio
 
-REFUSED_URLS = [
-    *("http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://127.000.000.001/"),
-    *("http://0/", "http://0xA9FEA9FE/latest/meta-data/", "http://169.254.169.254/"),
-    *("http://127。0。0。1/", "http://ⓛocalhost/", "http://localhost./", "http://foo.localhost/"),
-    *("http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[64:ff9b::169.254.169.254]/"),
-    *("http://[2002:a9fe:a9fe::1]/", "http://[fd00:ec2::254]/", "http://[fe80::1%25eth0]/"),
-    *("http://10.0.0.1/", "http://172.31.255.255/", "http://100.64.0.1/", "http://198.18.0.1/", "http://224.0.0.1/"),
-    *("http://255.255.255.255/", "http://[::1]evil.com/", "http://example.com\\@127.0.0.1/"),
-    *(
-        "http://127.0.0.1:80@example.com/",
-        "http://%31%32%37.0.0.1/",
-        "http://example.com/\t",
-        "http://exam\r\nple.com/",
-    ),
-    *("http://example.com/\x00", "http://exa mple.com/", "http://example.com:0/", "http://example.com:65536/"),
-    *("http://example.com:٨٠/", "http://example.com:22/", "http://example.com:6379/"),
-    *("file:///etc/passwd", "gopher://example.com/", "ftp://example.com/", "javascript:alert(1)", "ws://example.com/"),
-    *("http://db/", "http://x.internal/", "http://x.local/", "", "http://"),
-]
 ACCEPTED_URLS = {
     "http://172.15.255.255/": "http://172.15.255.255/",
     "http://172.32.0.1/": "http://172.32.0.1/",
@@ -63,6 +49,67 @@ async def test_destinations(idle: Service) -> None:
     for url, stored in ACCEPTED_URLS.items():
         made = await idle.ok("POST", f"/app/{app}/endpoint", {"url": url})
         assert made["url"] == stored
+
+
+URLS_TAKEN = {
+    ("post", "/app/{app_id}/endpoint", "url"),
+    ("put", "/app/{app_id}/endpoint/{endpoint_id}", "url"),
+    ("patch", "/app/{app_id}/endpoint/{endpoint_id}", "url"),
+    ("put", "/app/{app_id}/notices", "webhook.url"),
+    ("put", "/app/{app_id}/notices", "chat.url"),
+}
+"""Where the API takes a URL: each has to be tried here with those that are refused."""
+
+
+def test_every_way_in_is_tried() -> None:
+    """No route takes a URL, in its body or its query, that is not tried with destinations that mean no good."""
+    described = openapi.document(OPERATIONS, "1")
+    found = {
+        (method, path.removeprefix(PREFIX), ".".join(steps))
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        for steps in _fields(operation, described["components"]["schemas"])
+        if "url" in steps[-1].lower() or "uri" in steps[-1].lower()
+    }
+    assert found == URLS_TAKEN
+
+
+def _fields(operation: dict[str, Any], schemas: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Every field that a request may have, by the steps that lead to it."""
+    for parameter in operation.get("parameters", ()):
+        yield (parameter["name"],)
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        yield from _steps(content["schema"], schemas, ())
+
+
+def _steps(schema: Any, schemas: dict[str, Any], before: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if not isinstance(schema, dict):
+        return
+    if "$ref" in schema:
+        yield from _steps(schemas[schema["$ref"].rpartition("/")[2]], schemas, before)
+    for part in (schema.get("items"), *(each for of in ("anyOf", "oneOf", "allOf") for each in schema.get(of, ()))):
+        yield from _steps(part, schemas, before)
+    for name, inner in schema.get("properties", {}).items():
+        yield (*before, name)
+        yield from _steps(inner, schemas, (*before, name))
+
+
+@pytest.mark.parametrize("channel", ["webhook", "chat"])
+async def test_destinations_of_notices(idle: Service, channel: str) -> None:
+    """A destination that is never dialled is refused for notices too, the first time and later, and nothing changes."""
+    app = await idle.app()
+    kept = await idle.app()
+    at = f"/app/{kept}/notices"
+    before = await idle.ok("PUT", at, {channel: {"url": "https://example.com/told"}})
+    for url in SOME_REFUSED_URLS:
+        for path in (f"/app/{app}/notices", at):
+            response = await idle.ask("PUT", path, {channel: {"url": url}})
+            assert response.status_code == 422, (path, url)
+            (fault,) = response.json()["detail"]
+            assert fault["loc"] == ["body", channel, "url"]
+            assert "169.254" not in fault["msg"]
+    assert await idle.ok("GET", at) == before
+    assert (await idle.ok("GET", f"/app/{app}/notices"))["channels"] == []
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from hookfuse.app.station import Station
+from tests.faults.delivery.producer import Producer
 from tests.faults.delivery.site import Site, until
 from tests.faults.delivery.station import new_message
 
@@ -13,20 +14,21 @@ WELL = "well"
 """How the names of healthy endpoints begin."""
 
 
-async def send(station: Station, name: str, count: int, every: float) -> dict[str, float]:
+async def send(station: Station, producer: Producer, name: str, count: int, every: float) -> dict[str, float]:
     """Send messages at a steady pace; returns when each was handed in."""
     began: dict[str, float] = {}
     for number in range(count):
-        message = new_message(f"{name}-{number}", f"{name}-{number}".encode())
+        message = new_message(f"{name}-{number}", f'"{name}-{number}"'.encode())
         began[message.id] = time.time()
         await station.acceptor.accept(message)
+        producer.note(message.id, message.payload)
         await asyncio.sleep(every)
     return began
 
 
-async def p99(site: Site, station: Station, name: str, *, count: int, every: float) -> float:
+async def p99(site: Site, station: Station, producer: Producer, name: str, *, count: int, every: float) -> float:
     """From acceptance to arrival, the best of two runs: what the noise of the machine has spared."""
-    return min([await _p99(site, await send(station, f"{name}-{turn}", count, every)) for turn in range(2)])
+    return min([await _p99(site, await send(station, producer, f"{name}-{turn}", count, every)) for turn in range(2)])
 
 
 async def _p99(site: Site, began: dict[str, float]) -> float:

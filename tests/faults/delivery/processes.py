@@ -69,6 +69,19 @@ class StationProcess:
         path = Path(self.orders.events)
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
+    async def breakers(self) -> list[dict[str, Any]]:
+        """What its breakers have come to."""
+        before = len(self._told_breakers())
+        self.signal(signal.SIGUSR1)
+        async with asyncio.timeout(_STARTS_WITHIN):
+            while len(told := self._told_breakers()) == before:
+                await asyncio.sleep(0.005)
+        breakers: list[dict[str, Any]] = told[-1]["breakers"]
+        return breakers
+
+    def _told_breakers(self) -> list[dict[str, Any]]:
+        return [event for event in self.events() if event["event"] == "breakers"]
+
     def signal(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)

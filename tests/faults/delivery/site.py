@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ class Site:
         self.redis: str | None = None
         self.told: str | None = None
         self._telling: dict[str, Any] = {}
-        self.receivers = ReceiversProcess(ledger=folder / "sink.jsonl")
+        self.sink = folder / "sink.jsonl"
+        self.receivers = ReceiversProcess(ledger=self.sink)
         self.names: list[str] = []
         self._stations: list[StationProcess] = []
 
@@ -65,8 +66,9 @@ class Site:
         url = self.receivers.add_all({"ops": Order(Ok(), SECRET.text)})["ops"]
         self.told = f"{url} {SECRET.text}"
 
-    def producer(self, name: str = "producer") -> Producer:
-        return Producer(self.folder / f"{name}.jsonl", self.names, self.seed)
+    def producer(self, name: str = "producer", *, names: Sequence[str] = ()) -> Producer:
+        """Whose messages go to these endpoints; to all that there are, unless some are named."""
+        return Producer(self.folder / f"{name}.jsonl", names or self.names, self.seed)
 
     def worker_settings(self, **changes: Any) -> dict[str, Any]:
         sizes = self.sizes
@@ -130,10 +132,11 @@ class Site:
         return await unfinished(self.database) == 0
 
     def receipts(self) -> list[Receipt]:
-        return read_ledger(self.folder / "sink.jsonl")
+        return read_ledger(self.sink)
 
-    async def report(self, producer: Producer, *, duplicates: int = 0) -> Report:
-        return check(producer.produced, self.receipts(), await dump(self.database), duplicates_allowed=duplicates)
+    async def report(self, *producers: Producer, duplicates: int = 0) -> Report:
+        produced = [each for producer in producers for each in producer.produced]
+        return check(produced, self.receipts(), await dump(self.database), duplicates_allowed=duplicates)
 
     async def close(self) -> None:
         for station in self._stations:
@@ -152,6 +155,13 @@ async def add_endpoints(station: Station, urls: Mapping[str, str], sizes: Sizes,
     for name, url in urls.items():
         secret = station.sealer.seal(ring, name.encode())
         await station.store.add_endpoint(Endpoint(name, APP, url, secret=secret, **chosen))
+
+
+async def mend(station: Station, receivers: ReceiversProcess, names: Iterable[str]) -> None:
+    """From now on these endpoints answer well, and their breakers hold nothing against them."""
+    receivers.add_all({name: Order(Ok()) for name in names})
+    for name in names:
+        await station.breakers.reset(f"{APP}/{name}")
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
     python -m tests.faults.delivery.station '{"database": "sqlite:///…", …}'
 
 A client writes lines of JSON (`key`, `payload`) and reads one for each (`id`, or `error`), as it would over HTTP.
-What a worker has to say goes to a file of events. SIGTERM ends it in good order.
+What a worker has to say goes to a file of events; SIGUSR1 has it tell of its breakers. SIGTERM ends it in good order.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from hookfuse.core.delivery import Claim
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, make_id
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.core.notice import QUIET_MS, STAGES_MS, Event
+from hookfuse.core.paging import Span
 from hookfuse.core.secret import Secret, SecretRing
 from hookfuse.delivery.notify import NotifySettings
 from hookfuse.delivery.notify_addresses import Addresses, NoticeDefaults
@@ -39,6 +40,7 @@ from tests.faults.delivery.points import arm, reach
 
 APP = "app_1"
 _LONGEST_LINE = 1 << 22
+_MOST_ENDPOINTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +158,18 @@ async def run(orders: Orders) -> None:
             counter = await asyncio.start_unix_server(serve, orders.socket, limit=_LONGEST_LINE)
             ends.append(counter.close)
         loop.add_signal_handler(signal.SIGTERM, functools.partial(_end, events, ends))
+        loop.add_signal_handler(signal.SIGUSR1, lambda: tasks.append(loop.create_task(_tell_breakers(station, events))))
         loop.add_reader(sys.stdin, _end_with_parent)
         events.add("ready")
         await asyncio.gather(*tasks)
     events.add("ended")
+
+
+async def _tell_breakers(station: Station, events: Events) -> None:
+    """What each breaker has come to in this process: without Redis nobody else can be asked."""
+    endpoints = await station.store.endpoints_page(APP, Span(_MOST_ENDPOINTS))
+    found = [await station.breakers.inspect(endpoint.key) for endpoint in endpoints]
+    events.add("breakers", breakers=[{"state": each.state, **each.totals._asdict()} for each in found])
 
 
 def _end_with_parent() -> None:

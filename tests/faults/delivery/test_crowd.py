@@ -6,7 +6,7 @@ import asyncio
 import resource
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count, pairwise
 
 import pytest
@@ -16,15 +16,22 @@ from hookfuse.app.station import Station
 from hookfuse.core.delivery import Chosen, DeliveryState
 from hookfuse.delivery.replay import Progress, retry_chosen
 from hookfuse.testing.receivers import Behaviour, Dead, Failing, Hang, Ok, Order, ReceiversProcess, Script
-from tests.faults.delivery.databases import unfinished
+from tests.faults.delivery.databases import dump, unfinished
 from tests.faults.delivery.latency import WELL, p99, send
-from tests.faults.delivery.site import Site, add_endpoints, until, working
+from tests.faults.delivery.producer import Producer
+from tests.faults.delivery.site import SECRET, Site, add_endpoints, counter, mend, until, working
 from tests.faults.delivery.station import APP, new_message
+from tests.ledgers import Pair
 
 pytestmark = pytest.mark.anyio
 
 SLOTS = 100
+NOISE = 0.05
+"""Seconds that a busy machine may add to a message for one of many, at most."""
 QUICKLY = {"delays": [0.2] * 50, "jitter": 0.1}
+NEVER_OPEN = Policy(trip=Streak(1_000_000)).to_dict()
+COMES_BACK_AFTER = 2.0
+"""Seconds instead of ten, so that nobody waits for what was put off through our own fault."""
 MOST_GROWTH = 48 << 10
 """KiB by which the process may grow, however much it replays."""
 
@@ -36,42 +43,54 @@ def crowd(site: Site, behaviour: Behaviour, name: str = "ep") -> dict[str, Behav
 async def test_g1_half_of_them_hang(site: Site) -> None:
     """When half of all endpoints hang, the others are served as fast as before, and a tenth of the slots is held."""
     policy = Policy(trip=Streak(3), cool_off=60).to_dict()
-    with ReceiversProcess() as hanging:
-        urls = hanging.add_all({name: Order(each) for name, each in crowd(site, Ok(), "dead").items()})
+    well, chats = crowd(site, Ok(), WELL), {f"chat_{number}": Ok() for number in range(40)}
+    with ReceiversProcess(ledger=site.sink) as hanging:
+        urls = hanging.add_all({name: Order(each, SECRET.text) for name, each in crowd(site, Ok(), "dead").items()})
+        producer, talker = site.producer(names=[*well, *urls]), site.producer("talker", names=list(chats))
         async with site.station(slots=SLOTS, batch=SLOTS) as station, working(station.worker):
-            await site.endpoints_of(station, {f"chat_{number}": Ok() for number in range(40)}, event_types=("chat",))
-            await site.endpoints_of(station, crowd(site, Ok(), WELL), event_types=("invoice.paid",))
+            await site.endpoints_of(station, chats, event_types=("chat",))
+            await site.endpoints_of(station, well, event_types=("invoice.paid",))
             await add_endpoints(station, urls, site.sizes, policy=policy, retry=QUICKLY, event_types=("invoice.paid",))
-            await send(station, "warm", 4, every=0.25)
-            alone = await p99(site, station, "alone", count=4, every=0.25)
+            await send(station, producer, "warm", 4, every=0.25)
+            alone = await p99(site, station, producer, "alone", count=4, every=0.25)
             hanging.add_all({name: Order(Hang()) for name in urls})
             # Each hanging lane sends one request at a time, and once it has failed it is one of the failing ones.
-            await send(station, "begin", 1, every=0)
-            async with chatting(station):
+            await send(station, producer, "begin", 1, every=0)
+            async with chatting(station, talker):
                 await until(lambda: _all_failing(site, len(urls)), site.sizes.patience)
-            beside = await p99(site, station, "beside", count=4, every=0.25)
+            beside = await p99(site, station, producer, "beside", count=4, every=0.25)
             held = [each.in_flight for each in hanging.counts.values()]
+            await mend(station, hanging, urls)
+            await site.rest()
     print(f"p99 all healthy {alone * 1000:.1f} ms, half of them hanging {beside * 1000:.1f} ms, held {sum(held)}")  # noqa: T201
     assert sum(held) <= SLOTS // 10
     assert max(held) <= 1
-    assert beside <= alone * 1.2 + site.sizes.noise
+    assert beside <= alone * 1.2 + min(site.sizes.noise, NOISE)
+    report = await site.report(producer, talker)
+    assert report.sound, report
 
 
 @asynccontextmanager
-async def chatting(station: Station) -> AsyncIterator[None]:
+async def chatting(station: Station, talker: Producer) -> AsyncIterator[None]:
     """Some endpoints keep answering, as they do: if nobody did for seconds, the fault would be taken to be ours."""
 
     async def chat() -> None:
         for number in count():
-            await station.acceptor.accept(new_message(f"chat-{number}", b"chat")._replace(event_type="chat"))
-            await asyncio.sleep(1)
+            message = new_message(f"chat-{number}", f'"chat {number}"'.encode())._replace(event_type="chat")
+            await station.acceptor.accept(message)
+            talker.note(message.id, message.payload)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), 1)
+            if ended.is_set():
+                return
 
+    ended = asyncio.Event()
     talking = asyncio.create_task(chat())
     try:
         yield
     finally:
-        talking.cancel()
-        await asyncio.gather(talking, return_exceptions=True)
+        ended.set()
+        await talking
 
 
 async def _all_failing(site: Site, count: int) -> bool:
@@ -85,6 +104,7 @@ async def test_g3_all_open_and_all_recover(site: Site) -> None:
     policy = Policy(trip=Streak(1), cool_off=cool_off, jitter=jitter).to_dict()
     names = crowd(site, Failing(500))
     await site.endpoints(names, policy=policy, retry=QUICKLY, cap=2)
+    producer = site.producer()
     async with site.station(slots=SLOTS, batch=SLOTS) as station, working(station.worker):
         opened: dict[str, float] = {}
         probed: dict[str, float] = {}
@@ -94,8 +114,7 @@ async def test_g3_all_open_and_all_recover(site: Site) -> None:
             seen.setdefault(transition.key, transition.at)
 
         with station.breakers.subscribe(changed):
-            for number in range(3):
-                await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
+            await producer.send([counter(station)], 3, at_once=1)
             await until(lambda: len(opened) == len(names), site.sizes.patience)
             site.receivers.add_all({name: Order(Ok()) for name in names})
             await site.rest()
@@ -105,6 +124,8 @@ async def test_g3_all_open_and_all_recover(site: Site) -> None:
     tenths = Counter(int((wait - cool_off * (1 - jitter)) * 10) for wait in waits)
     assert max(tenths.values()) <= len(names) * 0.4, tenths
     assert max(each.most_in_flight for each in site.receivers.counts.values()) <= 2
+    report = await site.report(producer)
+    assert report.sound, report
 
 
 async def test_g5_a_flapping_endpoint(site: Site) -> None:
@@ -112,17 +133,21 @@ async def test_g5_a_flapping_endpoint(site: Site) -> None:
     policy = Policy(trip=Streak(1), cool_off=0.3, cool_off_factor=2).to_dict()
     await site.endpoints({"ep_1": Script((Failing(), Ok()) * 20)}, policy=policy, retry={"delays": [0.01] * 50})
     changes: list[Transition] = []
+    producer = site.producer()
     async with site.station() as station, working(station.worker):
         with station.breakers.subscribe(changes.append):
-            for number in range(20):
-                await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
+            await producer.send([counter(station)], 20, at_once=1)
             await until(lambda: len(_opened(changes)) >= 4)
+        await mend(station, site.receivers, ["ep_1"])
+        await site.rest()
     opened = _opened(changes)
     turns = [each.at for each in changes if each.after in (State.OPEN, State.CLOSED)]
     gaps = [later - earlier for earlier, later in pairwise(opened)]
     for at, cool_off in zip(opened, (0.3, 0.6, 1.2), strict=False):
         assert sum(at <= turn < at + cool_off for turn in turns) <= 2
     assert all(gap >= cool_off for gap, cool_off in zip(gaps, (0.3, 0.6, 1.2), strict=False)), gaps
+    report = await site.report(producer)
+    assert report.sound, report
 
 
 def _opened(changes: list[Transition]) -> list[float]:
@@ -130,24 +155,39 @@ def _opened(changes: list[Transition]) -> list[float]:
 
 
 @pytest.mark.parametrize("broken", [Dead(), Hang()], ids=["refused", "silent"])
-async def test_g7_our_own_network_is_down(site: Site, broken: Behaviour) -> None:
-    """When everyone fails at once, hardly a breaker opens, it is said aloud, and one answer ends it."""
+async def test_g7_our_own_network_is_down(site: Site, broken: Behaviour, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When everyone fails at once, hardly a breaker opens, it is said aloud, one answer ends it, and all arrives."""
+    monkeypatch.setattr("hookfuse.delivery.courier.LOCAL_DELAY", COMES_BACK_AFTER)
     names = crowd(site, Ok())
     await site.endpoints(names, policy=Policy(trip=Streak(3), cool_off=60).to_dict(), retry=QUICKLY)
     told: list[bool] = []
     opened: set[str] = set()
+    producer = site.producer()
     settings = site.settings(slots=SLOTS, batch=SLOTS)
     async with Station(settings, on_suspect=told.append) as station, working(station.worker):
         with station.breakers.subscribe(lambda transition: opened.add(transition.key)):
             site.receivers.add_all({name: Order(broken) for name in names})
-            for number in range(5):
-                await station.acceptor.accept(new_message(f"key-{number}", b"%d" % number))
+            await producer.send([counter(station)], 5, at_once=1)
             await until(lambda: told == [True])
             await until(lambda: _all_tried(site), site.sizes.patience)
             assert len(opened) <= len(names) * 0.01
+            ignored = await _put_off(site)
+            assert ignored, "some wait because it was our fault"
             site.receivers.add_all({name: Order(Ok()) for name in names})
-            await station.acceptor.accept(new_message("healed", b"healed"))
+            await producer.send([counter(station)], 1)
             await until(lambda: told == [True, False])
+            await site.rest()
+    sent = {(row.message, row.endpoint) for row in await dump(site.database) if row.state == "sent"}
+    assert ignored <= sent
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def _put_off(site: Site) -> set[Pair]:
+    rows = await site.database.rows(
+        "SELECT message_id, endpoint_id FROM {schema}deliveries WHERE reason = 'egress_suspect'"
+    )
+    return {(message, endpoint) for message, endpoint in rows}
 
 
 async def _all_tried(site: Site) -> bool:
@@ -176,3 +216,21 @@ async def test_g10_replay_of_a_heap(site: Site) -> None:
         assert progress == Progress(heap, heap)
         assert grown < MOST_GROWTH, f"the process grew by {grown} KiB"
         assert await unfinished(site.database) == heap
+
+
+async def test_g10_what_is_replayed_arrives(site: Site) -> None:
+    """What failed for good is sent once more when it is retried, and arrives."""
+    await site.endpoints({"ep_1": Failing()}, retry={"delays": [], "jitter": 0}, policy=NEVER_OPEN, cap=8)
+    producer = site.producer()
+    async with site.station() as station, working(station.worker):
+        await producer.send([counter(station)], site.sizes.messages)
+        await site.rest()
+        chosen = Chosen(APP, states=(DeliveryState.FAILED,))
+        assert await station.store.count(chosen) == site.sizes.messages
+        site.receivers.change("ep_1", Ok())
+        progress = [each async for each in retry_chosen(station.store, chosen)]
+        assert progress[-1] == Progress(site.sizes.messages, site.sizes.messages)
+        await site.rest()
+    assert {(row.state, row.attempts) for row in await dump(site.database)} == {("sent", 2)}
+    report = await site.report(producer)
+    assert report.sound, report

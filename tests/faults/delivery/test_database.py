@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import apsw
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from hookfuse.app.station import Station
+from hookfuse.core.message import Accepted
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.errors import StoreUnavailable
-from hookfuse.testing.receivers import Ok
-from tests.faults.delivery.databases import Database, SqliteDatabase, messages
-from tests.faults.delivery.site import Site, counter, working
+from hookfuse.testing.receivers import Ok, Slow
+from tests.faults.delivery.databases import Database, SqliteDatabase, unfinished
+from tests.faults.delivery.producer import Ask
+from tests.faults.delivery.site import Site, counter, until, working
 from tests.faults.delivery.station import new_message
+from tests.ledgers import Told
 
 pytestmark = pytest.mark.anyio
 
 LONGEST_WAIT = 5.0
+POOL = 4
+"""Connections for accepting."""
 
 
 @asynccontextmanager
@@ -86,36 +94,82 @@ async def test_d5_deadlock(site: Site) -> None:
 
 
 async def test_d9_more_than_the_store_takes(site: Site) -> None:
-    """A flood is shed at once with a sentence, while what was accepted is sent and settled."""
-    await site.endpoints({"ep_1": Ok()}, cap=8)
-    async with site.station() as station, working(station.worker):
-        acceptor = Acceptor(station.store, most_waiting=50)
-        asked = [
-            asyncio.create_task(acceptor.accept(new_message(f"key-{number}", b"%d" % number)))
-            for number in range(2_000)
-        ]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        await acceptor.close()
-        shed = [answer for answer in answers if isinstance(answer, StoreUnavailable)]
-        assert len(shed) >= 1_900
-        assert await messages(site.database) == 2_000 - len(shed)
-        await site.rest()
-
-
-async def test_d9_every_connection_busy(site: Site) -> None:
-    """With every connection for accepting taken, clients are told so soon, and settling goes on."""
-    if not site.database.shared:
-        pytest.skip("SQLite has no pool of connections")
+    """A flood is shed at once with a sentence, while what was accepted is sent and settled, and nothing else."""
     await site.endpoints({"ep_1": Ok()}, cap=8)
     producer = site.producer()
     async with site.station() as station, working(station.worker):
-        await producer.send([counter(station)], 50)
+        acceptor = Acceptor(station.store, most_waiting=50)
+        flood = [new_message(f"key-{number}", b"%d" % number) for number in range(2_000)]
+        asked = [asyncio.create_task(acceptor.accept(message)) for message in flood]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        await acceptor.close()
+        await site.rest()
+    for message, answer in zip(flood, answers, strict=True):
+        assert isinstance(answer, Accepted | StoreUnavailable)
+        producer.note(message.id, message.payload, Told.OK if isinstance(answer, Accepted) else Told.FAILED)
+    assert Counter(each.told for each in producer.produced)[Told.FAILED] >= 1_900
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def test_d9_every_connection_busy(site: Site) -> None:
+    """While every connection for accepting is taken, clients are told so soon, and what is in flight is settled."""
+    if not site.database.shared:
+        pytest.skip("SQLite has no pool of connections")
+    in_flight, answers_after = 8, 1.5
+    timeout_ms = int(2 * answers_after * 1000)
+    await site.endpoints({"ep_1": Slow(answers_after)}, cap=in_flight, timeout_ms=timeout_ms)
+    producer = site.producer()
+    patient = {"longest_timeout": 2 * answers_after, "lease": 3 * answers_after}
+    async with site.station(**patient) as station, working(station.worker):
+        await _widen(site, in_flight)
+        await producer.send([counter(station)], in_flight)
+        await until(lambda: site.receivers.counts["ep_1"].in_flight == in_flight)
         async with _keys_locked(site):
-            taken = [asyncio.create_task(station.store.accept([new_message("held", b"held")])) for _ in range(6)]
-            with pytest.raises(StoreUnavailable):
-                await asyncio.wait_for(station.store.accept([new_message("more", b"more")]), LONGEST_WAIT)
+            flood = asyncio.create_task(producer.send([_own_journey(station)], 3 * POOL, at_once=3 * POOL))
+            await until(lambda: _all_busy(site))
+            busy = await _busy(site)
+            assert await unfinished(site.database) == in_flight, "each has still to be settled"
             await site.rest()
-        await asyncio.gather(*taken, return_exceptions=True)
+            assert await _busy(site) >= busy, "it was settled while they were taken"
+            await until(lambda: producer.unavailable >= 2 * POOL)
+        await flood
+        await site.rest()
+    assert producer.slowest <= LONGEST_WAIT, f"a client waited {producer.slowest:.2f} s"
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def _widen(site: Site, cap: int) -> None:
+    """As after many successes: a lane that has had none sends one at a time."""
+    await site.database.rows(f"UPDATE {{schema}}lanes SET width = {cap}")
+
+
+def _own_journey(station: Station) -> Ask:
+    """A counter whose clients share no commit, so that each takes a connection."""
+
+    async def ask(key: str, payload: str) -> Mapping[str, Any]:
+        try:
+            (answered,) = await station.store.accept([new_message(key, payload.encode())])
+        except StoreUnavailable as error:
+            return {"error": str(error)}
+        assert isinstance(answered, Accepted)
+        return {"id": answered.id}
+
+    return ask
+
+
+async def _busy(site: Site) -> set[tuple[Any, ...]]:
+    """The statements of accepting that wait for the lock, each on its connection."""
+    rows = await site.database.rows(
+        "SELECT pid, query_start FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name = 'hookfuse accept' AND wait_event_type = 'Lock'"
+    )
+    return {tuple(row) for row in rows}
+
+
+async def _all_busy(site: Site) -> bool:
+    return len(await _busy(site)) == POOL
 
 
 @asynccontextmanager

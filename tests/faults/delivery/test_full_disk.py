@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from pathlib import Path
 
 import apsw
@@ -16,9 +17,11 @@ from hookfuse.errors import StoreUnavailable
 from hookfuse.stores.sqlite import SqliteStore
 from hookfuse.testing.receivers import Ok
 from tests.faults.delivery.databases import PostgresDatabase, SqliteDatabase, messages
+from tests.faults.delivery.producer import Producer
 from tests.faults.delivery.site import Site, until, working
 from tests.faults.delivery.sizes import Sizes, seed
 from tests.faults.delivery.station import new_message
+from tests.ledgers import Told
 from tests.servers.packages import missing
 
 pytestmark = pytest.mark.anyio
@@ -106,10 +109,9 @@ async def test_d3_a_full_disk(cramped: Site, disk: Disk) -> None:
     """On a full disk nobody is told yes without a commit, and when there is room all goes on."""
     await cramped.endpoints({"ep_1": Ok()}, cap=8)
     async with cramped.station() as station, working(station.worker):
-        told = await _fill(station)
-        assert await messages(cramped.database) == told
+        producer = await _fill(cramped, station)
         disk.make_room()
-        await _goes_on(cramped, station)
+        await _goes_on(cramped, station, producer)
 
 
 async def test_d3_no_more_pages(tmp_path: Path, sizes: Sizes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,33 +122,47 @@ async def test_d3_no_more_pages(tmp_path: Path, sizes: Sizes, monkeypatch: pytes
         await site.endpoints({"ep_1": Ok()}, cap=8)
         async with site.station() as station, working(station.worker):
             assert isinstance(station.store, Tight)
-            told = await _fill(station)
-            assert await messages(site.database) == told
+            producer = await _fill(site, station)
             await station.store._write(lambda db, now: station.store.room())  # type: ignore[attr-defined]
-            await _goes_on(site, station)
+            await _goes_on(site, station, producer)
 
 
-async def _fill(station: Station) -> int:
-    """Send large messages until the disk is full; returns how many were taken."""
-    told = 0
+async def _fill(site: Site, station: Station) -> Producer:
+    """Send large messages until the disk is full, and one more; returns who sent them."""
+    producer = site.producer()
     for number in range(1_000):
-        payload = os.urandom(100_000).hex().encode()
-        try:
-            await station.acceptor.accept(new_message(f"big-{number}", payload))
-        except StoreUnavailable:
+        if not await _taken(station, producer, f"big-{number}", _large(100_000)):
             break
-        told += 1
-    with pytest.raises(StoreUnavailable):
-        await station.acceptor.accept(new_message("one more", os.urandom(500_000).hex().encode()))
-    return told
+    assert not await _taken(station, producer, "one more", _large(500_000))
+    assert await messages(site.database) == sum(each.told is Told.OK for each in producer.produced)
+    return producer
 
 
-async def _goes_on(site: Site, station: Station) -> None:
-    accepted: list[object] = []
+def _large(size: int) -> bytes:
+    return f'"{os.urandom(size).hex()}"'.encode()
 
-    async def accept() -> bool:
-        accepted.append(await station.acceptor.accept(new_message("small", b"small")))
-        return True
 
-    await until(accept)
+async def _taken(station: Station, producer: Producer, key: str, payload: bytes) -> bool:
+    message = new_message(key, payload)
+    try:
+        await station.acceptor.accept(message)
+    except StoreUnavailable:
+        # There was no room, so it is nowhere, and must not turn up when there is.
+        producer.note(message.id, payload, Told.FAILED)
+        return False
+    producer.note(message.id, payload)
+    return True
+
+
+async def _goes_on(site: Site, station: Station, producer: Producer) -> None:
+    tries = count()
+
+    async def accepts() -> bool:
+        number = next(tries)
+        return await _taken(station, producer, f"small-{number}", b"%d" % number)
+
+    await until(accepts)
     await site.rest()
+    # What was answered and could not be settled is sent again after its lease.
+    report = await site.report(producer, duplicates=site.sizes.slots)
+    assert report.sound, report

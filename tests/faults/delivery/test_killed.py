@@ -20,7 +20,7 @@ from tests.ledgers import Pair, reopened
 
 pytestmark = pytest.mark.anyio
 
-LATEST = 10.0
+LATEST = 5.0
 """Seconds after the end of its lease in which a delivery is sent again."""
 
 

@@ -14,6 +14,7 @@ import pytest
 from hookfuse import Policy, Streak
 from hookfuse.app.station import Station
 from hookfuse.testing.receivers import Ok, Slow
+from tests.faults.delivery.processes import StationProcess
 from tests.faults.delivery.producer import Producer
 from tests.faults.delivery.site import Site, counter, until, working
 from tests.servers.proxy import Proxy
@@ -26,26 +27,37 @@ WAITS = 0.05
 
 
 async def test_f12_no_more_descriptors(site: Site) -> None:
-    """Without file descriptors deliveries wait and no breaker is charged; with some again, all arrive."""
-    await site.alike(Slow(0.2), cap=site.sizes.slots, policy=Policy(trip=Streak(1)).to_dict())
+    """Without descriptors deliveries wait, no attempt is spent and no breaker charged; with some again, all arrive."""
+    first, more, once = 4, 20, {"delays": [], "jitter": 0}
+    await site.alike(Slow(0.2), cap=site.sizes.slots, policy=Policy(trip=Streak(1)).to_dict(), retry=once)
     apis, workers = await site.fleet()
     producer = site.producer()
-    await producer.send([each.ask for each in apis], 4)
+    await producer.send([each.ask for each in apis], first)
     await site.rest()
     await until(lambda: site.receivers.connections == 0)
     _, most = resource.prlimit(workers[0].pid, resource.RLIMIT_NOFILE)
     for worker in workers:
         taken = len(os.listdir(f"/proc/{worker.pid}/fd"))
         resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (taken, most))
-    await producer.send([each.ask for each in apis], 20)
+    await producer.send([each.ask for each in apis], more)
     await until(lambda: _says_local(site))
     for worker in workers:
         resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (most, most))
     await site.rest()
     troubles = await site.database.rows("SELECT DISTINCT trouble FROM {schema}attempts")
     assert {row[0] for row in troubles} == {"", "local"}
+    await _check_nothing_is_charged(site, workers, (first + more) * len(site.names))
     report = await site.report(producer)
     assert report.sound, report
+
+
+async def _check_nothing_is_charged(site: Site, workers: list[StationProcess], deliveries: int) -> None:
+    ends = await site.database.rows("SELECT DISTINCT state, spent FROM {schema}deliveries")
+    assert [tuple(row) for row in ends] == [("sent", 1)], "what was our fault spends no attempt"
+    assert await site.database.rows("SELECT key, after FROM {schema}transitions") == []
+    breakers = [breaker for worker in workers for breaker in await worker.breakers()]
+    assert {(each["state"], each["failed"]) for each in breakers} == {("closed", 0)}
+    assert sum(each["ok"] for each in breakers) == deliveries, "these are the breakers that were asked"
 
 
 async def _says_local(site: Site) -> bool:

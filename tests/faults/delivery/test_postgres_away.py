@@ -110,14 +110,18 @@ async def test_d14_workers_with_another_clock(far: Site, offset: str) -> None:
     worker = far.process(accepts=False, environment=another_clock(offset))
     await worker.start()
     assert abs(worker.events()[0]["at"] - time.time()) > 500, "its clock is off"
+    producer = far.producer()
     async with far.station() as station:
         now = time.time()
         for number in range(6):
             due = int((now + 0.3 * number) * 1000)
             message = new_message(f"key-{number}", f"{number}".encode())
             await station.store.accept([message._replace(deliver_ms=due)])
+            producer.note(message.id, message.payload)
     await far.rest()
     receipts = far.receipts()
     assert [receipt.verified for receipt in receipts] == [True] * 6
     for number, receipt in enumerate(sorted(receipts, key=lambda receipt: receipt.arrived_at)):
         assert -0.002 <= receipt.arrived_at - (now + 0.3 * number) < BACK_WITHIN
+    report = await far.report(producer)
+    assert report.sound, report
