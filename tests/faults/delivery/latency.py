@@ -28,10 +28,11 @@ async def send(station: Station, producer: Producer, name: str, count: int, ever
 
 async def p99(site: Site, station: Station, producer: Producer, name: str, *, count: int, every: float) -> float:
     """From acceptance to arrival, the best of two runs: what the noise of the machine has spared."""
-    return min([await _p99(site, await send(station, producer, f"{name}-{turn}", count, every)) for turn in range(2)])
+    return min([await p99_of(site, await send(station, producer, f"{name}-{turn}", count, every)) for turn in range(2)])
 
 
-async def _p99(site: Site, began: dict[str, float]) -> float:
+async def p99_of(site: Site, began: dict[str, float]) -> float:
+    """From acceptance to arrival, of messages that were handed in then."""
     ids = ", ".join(f"'{id_}'" for id_ in began)
     # The database is asked, because reading the ledger again and again would hold up the worker in this process.
     left = (

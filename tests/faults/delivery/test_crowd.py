@@ -17,7 +17,7 @@ from hookfuse.core.delivery import Chosen, DeliveryState
 from hookfuse.delivery.replay import Progress, retry_chosen
 from hookfuse.testing.receivers import Behaviour, Dead, Failing, Hang, Ok, Order, ReceiversProcess, Script
 from tests.faults.delivery.databases import dump, unfinished
-from tests.faults.delivery.latency import WELL, p99, send
+from tests.faults.delivery.latency import WELL, p99, p99_of, send
 from tests.faults.delivery.producer import Producer
 from tests.faults.delivery.site import SECRET, Site, add_endpoints, counter, mend, until, working
 from tests.faults.delivery.station import APP, new_message
@@ -26,6 +26,8 @@ from tests.ledgers import Pair
 pytestmark = pytest.mark.anyio
 
 SLOTS = 100
+BUSY = 40
+"""Endpoints whose lanes are wide: together they could hold more slots than there are."""
 NOISE = 0.05
 """Seconds that a busy machine may add to a message for one of many, at most."""
 QUICKLY = {"delays": [0.2] * 50, "jitter": 0.1}
@@ -67,6 +69,28 @@ async def test_g1_half_of_them_hang(site: Site) -> None:
     assert max(held) <= 1
     assert beside <= alone * 1.2 + min(site.sizes.noise, NOISE)
     report = await site.report(producer, talker)
+    assert report.sound, report
+
+
+async def test_g1_while_they_begin_to_hang(site: Site) -> None:
+    """When busy endpoints begin to hang they get three slots in four until their deadlines, and healthy ones go on."""
+    well = {f"{WELL}_{number}": Ok() for number in range(BUSY)}
+    with ReceiversProcess(ledger=site.sink) as hanging:
+        urls = hanging.add_all({f"dead_{number}": Order(Ok(), SECRET.text) for number in range(BUSY)})
+        producer = site.producer(names=[*well, *urls])
+        async with site.station(slots=SLOTS, batch=SLOTS) as station, working(station.worker):
+            await site.endpoints_of(station, well)
+            await add_endpoints(station, urls, site.sizes, retry=QUICKLY)
+            await send(station, producer, "warm", 4, every=site.sizes.deadline / 4)
+            await site.rest()
+            hanging.add_all({name: Order(Hang()) for name in urls})
+            onset = await p99_of(site, await send(station, producer, "onset", 4, every=site.sizes.deadline / 4))
+            await mend(station, hanging, urls)
+            await site.rest()
+    print(f"p99 while they begin to hang {onset * 1000:.1f} ms")  # noqa: T201
+    # Without slots left, messages would wait for the first deadlines.
+    assert onset <= site.sizes.deadline / 2
+    report = await site.report(producer)
     assert report.sound, report
 
 
