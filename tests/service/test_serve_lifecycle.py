@@ -111,12 +111,12 @@ def test_killed_in_mid_request(env: dict[str, str], log: Path, outside: Receiver
 def test_breakers_survive_a_kill(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
     """An open breaker is still open after kill -9 and a restart: same probe_at, generation not lower, no request."""
     env = {**env, "HOOKFUSE_POLICY": json.dumps({"trip": [{"rule": "streak", "n": 2}], "cool_off": 3600})}
-    seed(env, {"ep_1": outside.add("ep_1", Failing(500))}, cap=1)
+    seed(env, {id_: outside.add(id_, Failing(500)) for id_ in ("ep_1", "ep_forced", "ep_off")}, cap=1)
     send(env, 3)
 
     async def give_orders(station: Station) -> None:
-        await station.breakers.force_open("app_1/forced", reason="maintenance")
-        await station.breakers.disable("app_1/off", reason="customer left")
+        await station.breakers.force_open("app_1/ep_forced", reason="maintenance")
+        await station.breakers.disable("app_1/ep_off", reason="customer left")
 
     within(env, give_orders)
     with serving(env, log=log) as served:
@@ -128,15 +128,15 @@ def test_breakers_survive_a_kill(env: dict[str, str], log: Path, outside: Receiv
     assert tried == 2
     with serving(env, log=log) as served:
         assert served.metric('hookfuse_breakers{state="open"}') == 1
-        until(lambda: served.metric("hookfuse_deliveries_waiting") == 3)
+        until(lambda: served.metric("hookfuse_deliveries_waiting") == 9)
         served.stop(signal.SIGKILL)
     after = within(env, look)
     assert outside.counts["ep_1"].requests == tried
     assert after["app_1/ep_1"].state is State.OPEN
     assert after["app_1/ep_1"].probe_at == before["app_1/ep_1"].probe_at
     assert after["app_1/ep_1"].generation >= before["app_1/ep_1"].generation
-    assert after["app_1/forced"].override is Override.OPEN
-    assert after["app_1/off"].state is State.DISABLED
+    assert after["app_1/ep_forced"].override is Override.OPEN
+    assert after["app_1/ep_off"].state is State.DISABLED
     assert {key: each.why for key, each in after.items()} == {key: each.why for key, each in before.items()}
 
 
