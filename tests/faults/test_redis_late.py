@@ -51,6 +51,33 @@ def test_a_busy_loop_is_no_outage(proxy: Proxy, url: str, server: Server) -> Non
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("where", ["redis_url", "cluster_url"])
+def test_closed_by_a_busy_loop(request: pytest.FixtureRequest, where: str) -> None:
+    """Breakers whose loop is too busy to see their connections closed within the deadline are closed all the same."""
+    url = request.getfixturevalue(where)
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        breakers = AsyncBreakers(RedisStore(url, shards=1, deadline=0.2), policy=ONE, consistency="strict")
+        admission = await breakers.admit("ep")
+        await breakers.record(admission, Outcome.OK)
+        assert not breakers.degraded
+        busy: asyncio.Handle | None = None
+
+        def keep_busy() -> None:
+            nonlocal busy
+            time.sleep(0.25)  # the fault
+            # Last in each turn of the loop, so between what is begun and what comes of it.
+            busy = loop.call_later(0, keep_busy)
+
+        keep_busy()
+        await breakers.close()
+        assert busy is not None
+        busy.cancel()
+
+    asyncio.run(scenario())
+
+
 def test_deadline() -> None:
     """A loop that is free waits for its deadline, and one that is always busy not much longer."""
 

@@ -10,7 +10,7 @@ import redis.asyncio
 
 from hookfuse.errors import StoreError
 from hookfuse.stores.redis.commands import Call
-from hookfuse.stores.redis.connect import Server, translated
+from hookfuse.stores.redis.connect import Server, hang_up, translated
 from hookfuse.stores.redis.deadline import Deadline
 from hookfuse.stores.redis.scripts import script
 from hookfuse.stores.redis.tail import BLOCK_MS, Follower, Raw
@@ -138,7 +138,7 @@ class AsyncServerLink:
 
     async def close(self) -> None:
         for client in (self._client, self._reader):
-            await client.connection_pool.disconnect()
+            await hang_up(client)
 
 
 async def _ask(client: redis.asyncio.Redis, requests: Sequence[Raw]) -> list[Any]:

@@ -14,7 +14,7 @@ from hookfuse.stores.redis.cluster.following import ClusterFollower, Each, Wait
 from hookfuse.stores.redis.cluster.journey import Errand, Leg, Travel, Trip, travel
 from hookfuse.stores.redis.cluster.routes import Node, Routes
 from hookfuse.stores.redis.commands import Call
-from hookfuse.stores.redis.connect import translated
+from hookfuse.stores.redis.connect import hang_up, translated
 from hookfuse.stores.redis.deadline import Deadline
 from hookfuse.stores.redis.scripts import ringing
 from hookfuse.stores.redis.tail import Raw
@@ -47,12 +47,12 @@ class AsyncTravels:
             client = self._cluster.server(node).async_client(self._deadline, wait=self._wait)
             self._clients[node] = client
             for gone in set(self._clients) - self._routes.nodes:
-                await self._clients.pop(gone).connection_pool.disconnect()
+                await hang_up(self._clients.pop(gone))
         return client
 
     async def close(self) -> None:
         for client in list(self._clients.values()):
-            await client.connection_pool.disconnect()
+            await hang_up(client)
 
     async def _carry(self, journey: Travel) -> None:
         try:
