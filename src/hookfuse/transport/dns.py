@@ -66,14 +66,18 @@ class Reply:
         return self.code not in (0, _NXDOMAIN)
 
 
-def question(name: str, kind: Kind, number: int) -> bytes:
+def encode_name(name: str) -> bytes:
+    """A name as it is written in a question; ValueError if it cannot be."""
+    return b"".join([bytes((len(label),)) + label.encode("ascii") for label in name.split(".")]) + b"\0"
+
+
+def question(encoded: bytes, kind: Kind, number: int) -> bytes:
     """The message that asks for one kind of address of a name."""
-    labels = b"".join(bytes((len(label),)) + label.encode("ascii") for label in name.split("."))
-    return _HEADER.pack(number, _RECURSION, 1, 0, 0, 0) + labels + b"\0" + _QUESTION.pack(kind, _IN)
+    return _HEADER.pack(number, _RECURSION, 1, 0, 0, 0) + encoded + _QUESTION.pack(kind, _IN)
 
 
 def read_reply(data: bytes, name: str, kind: Kind, number: int) -> Reply:
-    """Read the answer to `question(name, kind, number)`, or raise NotAnAnswer."""
+    """Read the answer to `question(encode_name(name), kind, number)`, or raise NotAnAnswer."""
     try:
         return _read(data, name, kind, number)
     except (IndexError, ValueError, StructError) as error:

@@ -11,7 +11,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from time import monotonic
 from typing import Final, Protocol
@@ -19,7 +19,8 @@ from typing import Final, Protocol
 from hookfuse.core.addresses import Address
 from hookfuse.core.sending import Trouble
 from hookfuse.transport.dns import Reply
-from hookfuse.transport.nameservers import Lookup, Server
+from hookfuse.transport.line import Line, Standing
+from hookfuse.transport.nameservers import GIVEN_UP, SILENT, Lookup, Outcome, Server
 from hookfuse.transport.system import WatchedFile, parse_hosts, parse_nameservers
 from hookfuse.transport.troubles import Failure
 
@@ -32,9 +33,10 @@ _PLACES: Final = 2_048
 """Questions that are open at once, with a socket each: one for every slot of a worker."""
 _HANGS: Final = 0.5
 """Seconds after which a lookup gives way. By then it has asked twice, and name servers that are well have answered."""
-_AT_A_TIME: Final = 128
-_LOOKS_APART: Final = 0.01
-"""Seconds in which so many begin. Thousands at once would flood a name server, and hold up all else in this process."""
+_AT_A_TIME: Final = 64
+_LOOKS_APART: Final = 0.003
+"""Seconds in which so many begin: all places are taken within a tenth of a second. Thousands at once would hold up all
+else in this process, and be lost: a name server that asks Linux for no more room keeps 256 questions, of 128 names."""
 _LATE: Final = 0.05
 
 _MISSING: Final = Failure(Trouble.DNS, "The name does not exist.")
@@ -77,9 +79,10 @@ class DnsResolver:
         self._system_servers = WatchedFile(Path("/etc/resolv.conf"), parse_nameservers)
         self._system_hosts = WatchedFile(Path("/etc/hosts"), parse_hosts)
         self._known: OrderedDict[str, Answer] = OrderedDict()
-        self._flights: dict[str, asyncio.Task[Answer]] = {}
-        # Who waits for a place, in the order in which they came; and who has one, with the instant when it was given.
-        self._line: OrderedDict[str, tuple[Lookup, asyncio.Future[None]]] = OrderedDict()
+        # Who waits for each name that is being looked up.
+        self._flights: dict[str, list[asyncio.Future[Answer]]] = {}
+        # Who waits for a place; and who has one, with the instant when it was given.
+        self._line = Line()
         self._places: OrderedDict[Lookup, float] = OrderedDict()
         self._begun = 0
         self._looker: asyncio.TimerHandle | None = None
@@ -92,57 +95,48 @@ class DnsResolver:
         hosts = self._system_hosts.value() if self._hosts is None else self._hosts
         if name in hosts:
             return Answer(tuple(hosts[name])[:ADDRESSES], None, monotonic() + _SHORTEST)
-        # Shielded, because others may wait for the same name with more patience.
-        return await asyncio.shield(self._flight(name))
+        # One for each who asks, because others may wait for the same name with more patience.
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if name not in self._flights:
+            self._line.join(Lookup(name, self._servers(), self._landed), _standing(known))
+            self._flights[name] = []
+            self._move_up()
+        self._flights[name].append(answer)
+        return await answer
 
     def asked(self, name: str) -> bool:
         return name not in self._line
 
     async def close(self) -> None:
-        waiting = [self._line.popitem(last=False)[1] for _ in range(len(self._line))]
-        for lookup in (*self._places, *(lookup for lookup, _ in waiting)):
+        lookups = [*self._places, *self._line]
+        self._line.clear()
+        for lookup in lookups:
             lookup.give_up()
-        for _, turn in waiting:
-            turn.set_result(None)
-        if self._flights:
-            await asyncio.wait(list(self._flights.values()))
 
-    def _flight(self, name: str) -> asyncio.Task[Answer]:
-        if name in self._flights:
-            return self._flights[name]
-        loop = asyncio.get_running_loop()
-        lookup, turn = self._line[name] = Lookup(name, self._servers()), loop.create_future()
-        task = self._flights[name] = loop.create_task(self._ask(name, lookup, turn))
-        self._move_up()
-        return task
-
-    async def _ask(self, name: str, lookup: Lookup, turn: asyncio.Future[None]) -> Answer:
-        try:
-            await turn
-            answer = _judge(await lookup.run())
-        finally:
-            del self._flights[name]
-            self._line.pop(name, None)
-            self._places.pop(lookup, None)
-            self._move_up()
+    def _landed(self, lookup: Lookup, outcome: Outcome) -> None:
+        """Take the outcome of a lookup, and tell those who wait for it."""
+        answer = _judge(outcome)
         self._preferred = lookup.answered_by or self._preferred
-        self._known[name] = answer
-        self._known.move_to_end(name)
+        self._known[lookup.name] = answer
+        self._known.move_to_end(lookup.name)
         if len(self._known) > _NAMES:
             self._known.popitem(last=False)
-        return answer
+        for waiting in self._flights.pop(lookup.name):
+            if not waiting.done():
+                waiting.set_result(answer)
+        self._places.pop(lookup, None)
+        self._move_up()
 
     def _move_up(self) -> None:
         """Give free places to those who wait."""
-        while self._line and self._begun < _AT_A_TIME and len(self._places) < _PLACES:
-            self._begun += 1
-            _, (lookup, turn) = self._line.popitem(last=False)
-            self._places[lookup] = monotonic()
-            if not turn.done():  # cancelled, with the whole loop
-                turn.set_result(None)
-        if (self._line or self._begun) and self._looker is None:
+        if self._looker is None and (self._begun or self._line):
             look_at = monotonic() + _LOOKS_APART
             self._looker = asyncio.get_running_loop().call_later(_LOOKS_APART, self._look, look_at)
+        while self._begun < _AT_A_TIME and len(self._places) < _PLACES and self._line:
+            self._begun += 1
+            lookup = self._line.take()
+            self._places[lookup] = monotonic()
+            lookup.begin()
 
     def _look(self, look_at: float) -> None:
         """Let those that hang give way to those who wait."""
@@ -152,10 +146,8 @@ class DnsResolver:
         # Who looks late was busy, and answers may lie there unread.
         if now - look_at < _LATE:
             wanting = max(0, len(self._line) + len(self._places) - _PLACES)
-            for lookup, since in list(islice(self._places.items(), wanting)):
-                if now - since < _HANGS:
-                    break
-                del self._places[lookup]
+            oldest = islice(self._places.items(), wanting)
+            for lookup, _ in list(takewhile(lambda place: now - place[1] >= _HANGS, oldest)):
                 lookup.give_up()
         self._move_up()
 
@@ -165,12 +157,21 @@ class DnsResolver:
         return sorted(servers, key=lambda server: server != self._preferred)
 
 
-def _judge(replies: list[Reply] | Failure) -> Answer:
+def _standing(known: Answer | None) -> Standing:
+    if known is None:
+        return Standing.UNKNOWN
+    if known.failure in (SILENT, GIVEN_UP):
+        return Standing.HUNG
+    return Standing.UNKNOWN if known.failure is not None and known.failure.trouble.ours else Standing.ANSWERED
+
+
+def _judge(outcome: Outcome) -> Answer:
     """One answer of the replies for both kinds of address."""
     now = monotonic()
-    if isinstance(replies, Failure):
+    if isinstance(outcome, Failure):
         # Our own trouble may be over at once. A name that hangs is left alone for a moment.
-        return Answer((), replies, now if replies.trouble.ours else now + _SHORTEST)
+        return Answer((), outcome, now if outcome.trouble.ours else now + _SHORTEST)
+    replies = outcome
     if any(reply.missing for reply in replies):
         return Answer((), _MISSING, now + _ttl([reply for reply in replies if reply.missing]))
     addresses = tuple(address for reply in replies for address in reply.addresses[:ADDRESSES])

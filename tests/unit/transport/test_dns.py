@@ -10,13 +10,13 @@ from dnslib import AAAA, CNAME, QTYPE, RR, TXT, A, DNSRecord  # type: ignore[imp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookfuse.transport.dns import RECORDS, Kind, NotAnAnswer, question, read_reply
+from hookfuse.transport.dns import RECORDS, Kind, NotAnAnswer, encode_name, question, read_reply
 
 NAME = "hook.example.test"
 
 
 def replying(*records: RR, kind: Kind = Kind.A) -> bytes:
-    reply = DNSRecord.parse(question(NAME, kind, 7)).reply()
+    reply = DNSRecord.parse(question(encode_name(NAME), kind, 7)).reply()
     reply.add_answer(*records)
     return bytes(reply.pack())
 
@@ -24,7 +24,7 @@ def replying(*records: RR, kind: Kind = Kind.A) -> bytes:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_dnslib_reads_our_questions(kind: Kind) -> None:
     """A question is one for this name and kind, with recursion wanted."""
-    record = DNSRecord.parse(question(NAME, kind, 4711))
+    record = DNSRecord.parse(question(encode_name(NAME), kind, 4711))
     assert (record.header.id, record.header.rd, record.header.qr, len(record.questions)) == (4711, 1, 0, 1)
     assert (str(record.q.qname).rstrip("."), record.q.qtype, record.q.qclass) == (NAME, kind, 1)
 
@@ -75,7 +75,7 @@ def test_no_more_records_are_read_than_we_want() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_answer_or_none(data: bytes) -> None:
     """Bytes from anywhere never do more than not be an answer."""
-    head = question(NAME, Kind.A, 7)
+    head = question(encode_name(NAME), Kind.A, 7)
     for message in (data, bytes((0, 7, 0x81, 0x80, *head[4:6], 0, 9, 0, 9, 0, 9)) + head[12:] + data):
         try:
             read_reply(message, NAME, Kind.A, 7)
@@ -99,7 +99,7 @@ def test_a_damaged_answer_is_an_answer_or_none(data: st.DataObject) -> None:
 def test_a_name_that_points_at_itself_ends() -> None:
     """Pointers in a circle are no answer."""
     head = bytes((0, 7, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0))
-    asked = question(NAME, Kind.A, 7)[12:]
+    asked = question(encode_name(NAME), Kind.A, 7)[12:]
     at = len(head) + len(asked)
     with pytest.raises(NotAnAnswer):
         read_reply(head + asked + bytes((0xC0 | at >> 8, at & 255)) + bytes(10), NAME, Kind.A, 7)

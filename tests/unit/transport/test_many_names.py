@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import gc
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -11,12 +14,16 @@ import pytest
 from hookfuse.core.sending import Trouble
 from hookfuse.transport import DnsResolver, HttpSender
 from hookfuse.transport.resolver import Answer
-from tests.unit.transport.nameserver import naming
+from tests.unit.transport.nameserver import NameServer, naming
 from tests.unit.transport.plain_nameserver import naming_apart
 from tests.unit.transport.receiver import LOOPBACK, request, until
 
 QUICKLY = 2.0
 """Of a busy machine, for thousands of questions. Whoever waits in vain waits for four seconds."""
+HEALTHY = {"uvloop": 0.2, "asyncio": 0.25}
+"""Seconds on the loop of the service, and on the plain one, which takes longer for the same."""
+TRIES = 6
+NOISE = 0.25 if "PYTEST_XDIST_WORKER" in os.environ else 0.0
 
 
 def narrow(monkeypatch: pytest.MonkeyPatch, places: int, hangs: float = 60.0) -> None:
@@ -51,6 +58,50 @@ async def test_healthy_names_in_a_crowd_that_hangs() -> None:
         assert troubles(await asyncio.gather(*hanging)) == {Trouble.LOCAL}
 
 
+@pytest.mark.usefixtures("_as_in_the_service")
+async def test_healthy_names_asked_for_in_the_instant_of_a_crowd_that_hangs(loop_name: str) -> None:
+    """On the loop of the service a healthy look-up takes less than 200 ms, even if thousands that hang came before.
+
+    The name server takes 20 ms of it. Others may share our processors: the time for which we waited for one is theirs,
+    and the best of some tries counts. In that one not a single healthy look-up may be slower. Where other tests run
+    beside this one, caches and the name server are slower, too, and it may take longer.
+    """
+    most = HEALTHY[loop_name] + NOISE
+    slowest: list[float] = []
+    while len(slowest) < TRIES and not (slowest and slowest[-1] < most):
+        with naming_apart(0.02) as server:
+            slowest.append(await _slowest_in_a_crowd(DnsResolver([server], hosts={})))
+    assert slowest[-1] < most, slowest
+
+
+async def _slowest_in_a_crowd(resolver: DnsResolver) -> float:
+    started, held_up = monotonic(), _held_up()
+    hanging = asyncio.gather(*(resolver.lookup(f"hang-{number}.test") for number in range(2_000)))
+    answers = await asyncio.gather(*(resolver.lookup(f"hook{number}.test") for number in range(50)))
+    took = monotonic() - started - (_held_up() - held_up)
+    await resolver.close()
+    assert troubles(await hanging) == {Trouble.LOCAL}
+    assert troubles(answers) == {None}
+    return took
+
+
+def _held_up() -> float:
+    """Seconds for which this thread could have gone on, but others had the processors."""
+    return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+
+
+@pytest.fixture
+def _as_in_the_service() -> Iterator[None]:
+    """The garbage collector looks as seldom as in a process that delivers."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, *before[1:])
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
 async def test_names_wait_in_the_order_in_which_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a free place a look-up waits for its turn, and asks nobody before."""
     narrow(monkeypatch, 1)
@@ -63,6 +114,58 @@ async def test_names_wait_in_the_order_in_which_they_came(monkeypatch: pytest.Mo
         assert list(dict.fromkeys(name for name, _ in names.asked)) == names_in_order
 
 
+async def standing(resolver: DnsResolver, names: NameServer, *, answered: list[str], hung: list[str]) -> None:
+    """Look names up so that some have answered and others have hung, and nothing of it holds any longer."""
+    names.ttl = 0
+    names.names |= {name: ["192.0.2.1"] for name in (*answered, *hung)}
+    await asyncio.gather(*map(resolver.lookup, answered))
+    names.hanging.update(hung)
+    waiting = [asyncio.create_task(resolver.lookup(name)) for name in hung]
+    await until(lambda: {name for name, _ in names.asked}.issuperset(hung))
+    await resolver.close()
+    assert troubles(await asyncio.gather(*waiting)) == {Trouble.LOCAL}
+    names.hanging.clear()
+    names.asked.clear()
+
+
+async def asked_in_line(
+    resolver: DnsResolver, names: NameServer, monkeypatch: pytest.MonkeyPatch, line: list[str]
+) -> list[str]:
+    """The order in which names are asked for that wait in this order for the only place."""
+    narrow(monkeypatch, 1)
+    names.names |= {name: ["192.0.2.1"] for name in ("first.test", *line)}
+    assert troubles(await asyncio.gather(*map(resolver.lookup, ("first.test", *line)))) == {None}
+    first, *others = dict.fromkeys(name for name, _ in names.asked)
+    assert first == "first.test"
+    return others
+
+
+async def test_names_that_answered_go_before_new_ones_and_those_that_hung_go_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In line it counts how it went the last time: a crowd that hangs again and again holds up no name that answers."""
+    monkeypatch.setattr("hookfuse.transport.resolver._SHORTEST", 0.0)
+    answered, new, hung = ([f"{kind}{number}.test" for number in range(2)] for kind in ("well", "new", "hung"))
+    async with naming() as names:
+        resolver = DnsResolver([names.address], hosts={})
+        await standing(resolver, names, answered=answered, hung=hung)
+        order = await asked_in_line(resolver, names, monkeypatch, hung + new + answered)
+        assert order == answered + new + hung
+
+
+async def test_a_name_that_hung_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many better ones come, one of eight turns is that of who has waited longest."""
+    monkeypatch.setattr("hookfuse.transport.resolver._SHORTEST", 0.0)
+    answered = [f"well{number}.test" for number in range(30)]
+    async with naming() as names:
+        resolver = DnsResolver([names.address], hosts={})
+        await standing(resolver, names, answered=answered, hung=["hung.test"])
+        order = await asked_in_line(resolver, names, monkeypatch, ["hung.test", *answered])
+        assert order.index("hung.test") < 8
+        order.remove("hung.test")
+        assert order == answered
+
+
 async def test_a_crowd_does_not_begin_all_at_once() -> None:
     """Of hundreds of new names so many are asked for in one go that neither a name server nor we are flooded."""
     async with naming() as names:
@@ -70,7 +173,7 @@ async def test_a_crowd_does_not_begin_all_at_once() -> None:
         crowd = [f"hang-{number}.test" for number in range(300)]
         waiting = [asyncio.create_task(resolver.lookup(name)) for name in crowd]
         await asyncio.sleep(0)
-        assert [resolver.asked(name) for name in crowd] == [True] * 128 + [False] * 172
+        assert [resolver.asked(name) for name in crowd] == [True] * 64 + [False] * 236
         await until(lambda: all(map(resolver.asked, crowd)))
         await resolver.close()
         assert troubles(await asyncio.gather(*waiting)) == {Trouble.LOCAL}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -13,6 +14,7 @@ import pytest
 
 from hookfuse.core.sending import Trouble
 from hookfuse.transport import DnsResolver
+from hookfuse.transport.nameservers import Lookup
 from hookfuse.transport.resolver import ADDRESSES, Answer
 from hookfuse.transport.system import WatchedFile, parse_hosts, parse_nameservers
 from tests.unit.transport.nameserver import REFUSED, SERVFAIL, naming
@@ -189,6 +191,43 @@ async def test_a_dead_server_is_passed_over_and_remembered() -> None:
             assert monotonic() - started < first < 0.5
             absent = DnsResolver([_nobody(), names.address], hosts={})
             assert found(await absent.lookup("a.test")) == ["192.0.2.1"]
+
+
+async def test_what_is_no_server_is_passed_over() -> None:
+    """What cannot be dialled at all leads to the next server, and without one to a trouble of our own."""
+    nonsense = ("127.0.0.1", 70_000)
+    async with naming(hook_test=["192.0.2.1"]) as names:
+        assert found(await DnsResolver([nonsense, names.address], hosts={}).lookup("hook.test")) == ["192.0.2.1"]
+        assert trouble(await DnsResolver([nonsense], hosts={}).lookup("hook.test")) is Trouble.LOCAL
+
+
+async def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
+    """A name that no question can hold is an error of who asks for it, and leaves nothing behind."""
+    resolver = DnsResolver([_nobody()], hosts={})
+    for name in ("ho\u00f6k.test", "a" * 256 + ".test"):
+        for _ in range(2):
+            with pytest.raises(ValueError):
+                await resolver.lookup(name)
+
+
+async def test_a_look_up_that_ended_is_let_go() -> None:
+    """Nothing of an ended look-up is left to the garbage collector, which seldom looks in a service."""
+    async with naming(hook_test=["192.0.2.1"]) as names:
+        names.ttl = 0
+        resolver = DnsResolver([names.address], hosts={})
+        await resolver.lookup("hook.test")
+        gc.collect()
+        gc.disable()
+        try:
+            await resolver.lookup("other.test")
+            waiting = asyncio.create_task(resolver.lookup("hang-1.test"))
+            await asyncio.sleep(0)
+            await resolver.close()
+            await waiting
+            await asyncio.sleep(0)
+            assert [each.name for each in gc.get_objects() if isinstance(each, Lookup)] == []
+        finally:
+            gc.enable()
 
 
 async def test_without_any_server_the_trouble_is_ours() -> None:
