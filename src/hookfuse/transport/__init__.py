@@ -3,9 +3,9 @@
 A request goes through these files, in this order:
 
     sender       the way of a request, and its one deadline
-    guard        where is it, and may it be dialled there?     resolver, nameservers, dns, system
+    guard        where is it, and may it be dialled there?     resolver, line, nameservers, dns, system
     pool         routes and kept connections
-    dialer       from addresses to a connection                dialing, proxy, tls
+    dialer       from addresses to a connection                dialing, proxy, tls, sessions
     connection   one request out, one response in              message, response
     smtp         the same way out for mails                    smtp_wire
 

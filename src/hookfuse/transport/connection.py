@@ -17,6 +17,7 @@ from hookfuse.core.addresses import Address
 from hookfuse.core.sending import SendResult, Trouble
 from hookfuse.transport.limits import Limits
 from hookfuse.transport.response import ResponseReader
+from hookfuse.transport.sessions import Handshake
 from hookfuse.transport.tls import tls_failure
 from hookfuse.transport.troubles import Failure, os_failure
 
@@ -33,6 +34,10 @@ class Owner(Protocol):
     next_deadline: float
     """When it looks next; whoever has an earlier deadline says so."""
 
+    buffer: memoryview
+    """Where connections read into, as large as a response may be. One serves them all: an event loop fills it and says
+    so in one go, and nothing of it is needed after that."""
+
     def watch(self, deadline: float) -> None: ...
 
     def opened(self, connection: Connection) -> None: ...
@@ -40,7 +45,7 @@ class Owner(Protocol):
     def lost(self, connection: Connection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """A connection to one vetted address.
 
     A kept connection may have been closed by the peer while our request was on its way. Then the answer is None, and
@@ -50,12 +55,18 @@ class Connection(asyncio.Protocol):
     that takes a request and hangs up just as soon cannot be told from that, and sees it twice.
     """
 
-    def __init__(self, limits: Limits, address: Address, owner: Owner, connecting: float) -> None:
+    def __init__(
+        self, limits: Limits, address: Address, owner: Owner, connecting: float, handshake: Handshake | None
+    ) -> None:
         """`connecting` is how many seconds it took to connect: a round trip, or a little more."""
         self.address = address
+        self.handshake = handshake
         self.idle_since = 0.0
+        self.idle_seconds = limits.idle_seconds
         self.deadline = inf
         self._owner = owner
+        self._buffer = owner.buffer
+        self._most = limits.response_bytes
         self._reader = ResponseReader(limits)
         self._waiter: Answered | None = None
         self._keep = True
@@ -79,6 +90,12 @@ class Connection(asyncio.Protocol):
     def reusable(self) -> bool:
         return self._keep and not self._transport.is_closing()
 
+    def heed(self, longest: float) -> None:
+        """Stay idle for as long as the response says that the peer does, less a second for the way."""
+        told = self._reader.keep_seconds
+        if told is not None:
+            self.idle_seconds = max(self.idle_seconds, min(told - 1, longest))
+
     def abort(self) -> None:
         """Close at once, whatever is under way."""
         self._keep = False
@@ -97,17 +114,23 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._owner.opened(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        # What has no place in it stays in the socket.
+        left = self._reader.left
+        return self._buffer if left == self._most else self._buffer[:left]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        reader = self._reader
         if self._waiter is None:
             # Nobody asked for it. It must not be read as the answer to the next request.
             self.abort()
-        elif self._reader.feed(data):
-            if self._reader.fault:
-                self.fail(Failure(Trouble.PROTOCOL, f"The response is not one that we take: {self._reader.fault}."))
+        elif reader.feed(self._buffer[:nbytes]):
+            if reader.fault:
+                self.fail(Failure(Trouble.PROTOCOL, f"The response is not one that we take: {reader.fault}."))
             else:
                 # With a part of the request still unsent, the next one would follow in the midst of it.
-                self._keep = self._reader.keep_alive and not self._transport.get_write_buffer_size()
-                if self._reader.truncated:
+                self._keep = reader.keep_alive and not self._transport.get_write_buffer_size()
+                if not reader.left:
                     # At once: by the time that its owner closes it, more would have been read.
                     self._transport.abort()
                 self._succeed()
@@ -128,7 +151,7 @@ class Connection(asyncio.Protocol):
         """Whether a kept connection had been closed, as far as one can know, before the request arrived."""
         return (
             self._exchanges > 1
-            and not self._reader.taken
+            and not self._reader.begun
             and not isinstance(exc, ssl.SSLError)
             and monotonic() - self._started <= self._soon
         )
@@ -141,12 +164,12 @@ class Connection(asyncio.Protocol):
             if failure.trouble is Trouble.LOCAL:
                 return failure
         how = "closed" if exc is None else "broken"
-        when = "before the response was complete" if self._reader.taken else "before a response"
+        when = "before the response was complete" if self._reader.begun else "before a response"
         return Failure(Trouble.DISCONNECTED, f"The connection was {how} {when}.")
 
     def expire(self) -> None:
         """The deadline has passed."""
-        what = "was complete" if self._reader.taken else "began"
+        what = "was complete" if self._reader.begun else "began"
         self.fail(Failure(Trouble.TIMEOUT, f"The deadline passed before the response {what}."))
 
     def _succeed(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from functools import partial
 from time import monotonic
+from typing import cast
 
 from hookfuse.core.addresses import Address, parse_address
 from hookfuse.core.destination import Destination
@@ -15,6 +16,7 @@ from hookfuse.transport.dialing import Guard, Opened, blocked, connect, in_turns
 from hookfuse.transport.limits import Limits
 from hookfuse.transport.proxy import Proxy, tunnel
 from hookfuse.transport.resolver import Resolver
+from hookfuse.transport.sessions import Handshake, Sessions
 from hookfuse.transport.tls import client_context, tls_failure
 from hookfuse.transport.troubles import Failure, os_failure
 
@@ -27,6 +29,7 @@ class Dialer:
         self._resolver = resolver
         self._proxy = proxy
         self._ssl_context = ssl_context
+        self.sessions = Sessions(limits.sessions)
 
     async def dial(
         self, destination: Destination, addresses: tuple[Address, ...], guard: Guard, owner: Owner
@@ -36,8 +39,21 @@ class Dialer:
         opened = await self.open(addresses, destination.port, guard)
         if isinstance(opened, Failure):
             return opened
-        connection = Connection(self._limits, opened.address, owner, monotonic() - began)
+        connecting = monotonic() - began
+        handshake = self._handshake(destination) if destination.tls else None
+        connection = Connection(self._limits, opened.address, owner, connecting, handshake)
         return await self._hand_over(opened, connection, destination, owner)
+
+    def used(self, destination: Destination, connection: Connection, answered: bool) -> None:
+        """Learn from the first exchange of a connection how to resume its session."""
+        handshake, connection.handshake = connection.handshake, None
+        if handshake is None or not self._limits.sessions:
+            return
+        if answered:
+            self.sessions.keep(destination.host, destination.port, handshake.session())
+        else:
+            # It may have been the session that the server could not go on with.
+            self.sessions.forget(destination.host, destination.port)
 
     async def open(self, addresses: tuple[Address, ...], port: int, guard: Guard) -> Opened | Failure:
         """A socket to one of the addresses, for whoever does not speak HTTP."""
@@ -56,22 +72,23 @@ class Dialer:
             await loop.create_connection(
                 lambda: connection,
                 sock=opened.socket,
-                ssl=self._context() if destination.tls else None,
+                ssl=cast("ssl.SSLContext | None", connection.handshake),
                 server_hostname=destination.host if destination.tls else None,
             )
-        except OSError as error:
-            return tls_failure(error) if destination.tls else os_failure(error.errno, Trouble.CONNECT)
-        except BaseException:
+        except BaseException as error:
+            self.sessions.forget(destination.host, destination.port)
+            if isinstance(error, OSError):
+                return tls_failure(error) if destination.tls else os_failure(error.errno, Trouble.CONNECT)
             # Cancelled here, uvloop closes the socket without a word to a connection that was already made.
             owner.lost(connection)
             raise
         return connection
 
-    def _context(self) -> ssl.SSLContext:
+    def _handshake(self, destination: Destination) -> Handshake:
         # Reading the system's roots takes a while, so only who needs them waits for it.
         if self._ssl_context is None:
             self._ssl_context = client_context()
-        return self._ssl_context
+        return Handshake(self._ssl_context, self.sessions.of(destination.host, destination.port))
 
     async def _open_through(self, proxy: Proxy, address: Address, *, port: int, guard: Guard) -> Opened | Failure:
         verdict = guard.verdict(address, port)

@@ -17,9 +17,11 @@ from hookfuse.core.destination import Destination
 from hookfuse.core.sending import SendResult
 from hookfuse.transport.connection import Connection
 from hookfuse.transport.limits import Limits
+from hookfuse.transport.sessions import Sessions
 from hookfuse.transport.troubles import CLOSED
 
 _PATIENCE: Final = 1.0
+_SWEEPS_APART: Final = 0.5
 _LOOKS_APART: Final = 0.02
 _ENDS_APART: Final = 0.002
 _ALL_ENDED_IN: Final = 0.1
@@ -43,15 +45,17 @@ class Route:
 class Pool:
     """Routes by host and port, and every open connection."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, sessions: Sessions) -> None:
         self._loop = loop
         self._limits = limits
+        self._sessions = sessions
         self._routes: OrderedDict[RouteKey, Route] = OrderedDict()
         self._idle: OrderedDict[Connection, Route] = OrderedDict()
         self._open: set[Connection] = set()
         self._overdue: list[Connection] = []
         self._ends_apart = 0.0
         self.next_deadline = inf
+        self.buffer = memoryview(bytearray(limits.response_bytes))
         self._watcher: asyncio.TimerHandle | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
@@ -76,14 +80,15 @@ class Pool:
         for connection in [kept for kept in route.idle if kept.address not in addresses]:
             self._abort_idle(connection)
         if len(self._routes) > self._limits.hosts:
-            self._drop(self._routes.popitem(last=False)[1])
+            self._drop(*self._routes.popitem(last=False))
         return route
 
     def forget(self, destination: Destination) -> None:
         """Keep nothing of a destination that must not be dialled."""
-        route = self._routes.pop((destination.tls, destination.host, destination.port), None)
+        key = (destination.tls, destination.host, destination.port)
+        route = self._routes.pop(key, None)
         if route is not None:
-            self._drop(route)
+            self._drop(key, route)
 
     def expire(self) -> None:
         """Let every destination be looked up and vetted anew before it is used again."""
@@ -116,7 +121,7 @@ class Pool:
         if len(self._idle) > self._limits.idle_total:
             self._abort_idle(next(iter(self._idle)))
         if self._sweeper is None:
-            self._sweeper = self._loop.call_later(self._limits.idle_seconds / 2, self._sweep)
+            self._sweep_soon()
 
     def shed(self) -> None:
         """Close every idle connection: file descriptors are short."""
@@ -182,7 +187,8 @@ class Pool:
         self._idle.pop(connection).idle.remove(connection)
         connection.abort()
 
-    def _drop(self, route: Route) -> None:
+    def _drop(self, key: RouteKey, route: Route) -> None:
+        self._sessions.forget(*key[1:])
         # Without addresses, connections that are still at work are closed when they come back.
         route.addresses = ()
         for connection in list(route.idle):
@@ -190,8 +196,13 @@ class Pool:
 
     def _sweep(self) -> None:
         self._sweeper = None
-        kept_since = monotonic() - self._limits.idle_seconds
-        while self._idle and (oldest := next(iter(self._idle))).idle_since <= kept_since:
-            self._abort_idle(oldest)
+        now = monotonic()
+        for connection in [each for each in self._idle if each.idle_since + each.idle_seconds <= now]:
+            self._abort_idle(connection)
         if self._idle:
-            self._sweeper = self._loop.call_later(self._limits.idle_seconds / 2, self._sweep)
+            self._sweep_soon()
+
+    def _sweep_soon(self) -> None:
+        # Some may stay although others leave at once.
+        apart = min(max(self._limits.idle_seconds / 2, _LOOKS_APART), _SWEEPS_APART)
+        self._sweeper = self._loop.call_later(apart, self._sweep)

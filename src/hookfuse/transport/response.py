@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import httptools
@@ -9,6 +10,7 @@ import httptools
 from hookfuse.transport.limits import Limits
 
 _VERSIONS: Final = ("1.1", "1.0")
+_TIMEOUT: Final = re.compile(r"(?:^|[\s,;])timeout\s*=\s*\"?([0-9]{1,6})(?![0-9])", re.IGNORECASE)
 
 
 class _Stop(Exception):
@@ -23,13 +25,12 @@ class ResponseReader:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._most = limits.head_bytes + limits.body_bytes
         self._parser = httptools.HttpResponseParser(self)
         self.begin()
 
     def begin(self) -> None:
         """Forget the response before."""
-        self.taken = 0
+        self.left = self._limits.response_bytes
         self.status = 0
         self.whole = False
         self.truncated = False
@@ -37,14 +38,12 @@ class ResponseReader:
         self.keep_alive = False
         self._pairs: list[tuple[bytes, bytes]] = []
         self._pieces: list[bytes] = []
-        self._head_size = 0
-        self._body_size = 0
         self._in_body = False
         self._interim = 0
 
-    def feed(self, data: bytes) -> bool:
-        """Take bytes in; true once the response is over."""
-        self.taken += len(data)
+    def feed(self, data: memoryview) -> bool:
+        """Take bytes in, no more than are `left`; true once the response is over."""
+        self.left -= len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -52,7 +51,12 @@ class ResponseReader:
             if not (self.whole or self.truncated or self.fault):
                 self.fault = f"malformed ({error})"
             return True
-        return self.whole or self._is_too_much()
+        return self.whole or (not self.left and self._cut())
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a byte of it."""
+        return self.left < self._limits.response_bytes
 
     def ends_with_connection(self) -> bool:
         """Whether the response is whole once the peer closes, because nothing else says where its body ends."""
@@ -69,25 +73,26 @@ class ResponseReader:
         )
 
     @property
+    def keep_seconds(self) -> int | None:
+        """For how long the peer keeps an idle connection, if it says so."""
+        told = [_TIMEOUT.search(value) for name, value in self.headers if name == "keep-alive"]
+        return next((int(found[1]) for found in told if found), None)
+
+    @property
     def body(self) -> bytes:
         pieces = self._pieces
-        if self.truncated:
-            return b"".join(pieces)[: self._limits.body_bytes]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def release(self) -> None:
         """Part with the parser, which holds this object by its callbacks."""
         del self._parser
 
-    def _is_too_much(self) -> bool:
+    def _cut(self) -> bool:
         if self._in_body:
-            # A body in tiny chunks, or trailers without end.
-            self.truncated = self.taken > self._most
-            return self.truncated
-        if self.taken > self._limits.head_bytes:
-            self.fault = f"headers of more than {self._limits.head_bytes} bytes"
-            return True
-        return False
+            self.truncated = True
+        else:
+            self.fault = f"headers of more than {self._limits.response_bytes} bytes"
+        return True
 
     # What the parser calls.
 
@@ -99,7 +104,6 @@ class ResponseReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_body:
             return  # a trailer
-        self._head_size += len(name) + len(value)
         self._pairs.append((name, value))
         if len(self._pairs) > self._limits.head_lines:
             self.fault = f"more than {self._limits.head_lines} headers"
@@ -109,9 +113,7 @@ class ResponseReader:
         parser = self._parser
         self.status = status = parser.get_status_code()
         self._in_body = True
-        if self._head_size > self._limits.head_bytes:
-            self.fault = f"headers of more than {self._limits.head_bytes} bytes"
-        elif parser.get_http_version() not in _VERSIONS:
+        if parser.get_http_version() not in _VERSIONS:
             self.fault = f"HTTP/{parser.get_http_version()}"
         elif status < 100 or status == 101:
             self.fault = f"a status of {status}"
@@ -120,10 +122,6 @@ class ResponseReader:
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
-        self._body_size += len(body)
-        if self._body_size > self._limits.body_bytes:
-            self.truncated = True
-            raise _Stop
 
     def on_message_complete(self) -> None:
         if self.status >= 200:

@@ -70,7 +70,7 @@ class HttpSender:
         data = request_bytes(request)
         pool = self._pool
         if pool is None:
-            pool = self._pool = Pool(asyncio.get_running_loop(), self._limits)
+            pool = self._pool = Pool(asyncio.get_running_loop(), self._limits, self._dialer.sessions)
         route = pool.fresh(request.destination, started)
         connection = None if route is None else pool.take(route)
         if route is not None and connection is not None:
@@ -143,6 +143,9 @@ class HttpSender:
             return _failed(CLOSED if self._closed else lost, started)
         result = await self._exchange(pool, route, connection, data, started, started + request.timeout)
         assert result is not None, "only a connection that was used before can turn out to be closed"
+        # What a connection tells of itself is read once, so that kept ones pay nothing for it.
+        connection.heed(self._limits.idle_longest)
+        self._dialer.used(request.destination, connection, answered=result.status is not None)
         return result
 
     async def _find(self, pool: Pool, destination: Destination) -> Route | Failure:

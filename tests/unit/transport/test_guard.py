@@ -134,7 +134,7 @@ async def test_the_dialer_itself_asks_for_the_verdict(proxied: bool) -> None:
         proxy = Proxy("127.0.0.1", seen[0].port) if proxied else None
         dialer = Dialer(Limits(), DnsResolver(hosts={}), proxy, None)
         inside = request(seen[0].url()).destination
-        pool = Pool(asyncio.get_running_loop(), Limits())
+        pool = Pool(asyncio.get_running_loop(), Limits(), dialer.sessions)
         failure = await dialer.dial(inside, (ip_address("127.0.0.1"), ip_address("::1")), ONLY_GOOD, pool)
     assert isinstance(failure, Failure)
     assert failure.trouble is Trouble.BLOCKED

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import resource
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,10 +15,12 @@ from time import monotonic
 from typing import Final
 
 import pytest
+import trustme
 
 from hookfuse.core.sending import Trouble
-from hookfuse.transport import HttpSender, Limits
+from hookfuse.transport import HttpSender
 from hookfuse.transport.connection import Connection
+from tests.unit.transport.certificates import serving, trusting
 from tests.unit.transport.receiver import (
     LOOPBACK,
     OK,
@@ -38,6 +41,11 @@ KIB: Final = 1024
 @pytest.fixture
 def sender() -> HttpSender:
     return HttpSender(LOOPBACK)
+
+
+@pytest.fixture(scope="module")
+def ca() -> trustme.CA:
+    return trustme.CA()
 
 
 def dripping(head: bytes, drop: bytes) -> Script:
@@ -106,7 +114,7 @@ ENDLESS: Final = {
 
 @pytest.mark.parametrize("way", ENDLESS)
 async def test_a_huge_body_is_cut_and_its_status_counts(sender: HttpSender, way: str) -> None:
-    """Of a body without end at most 64 KiB are kept, memory stays flat, and the endpoint has answered."""
+    """Of a response without end at most 64 KiB are kept, memory stays flat, and the endpoint has answered."""
     head, piece = ENDLESS[way]
     script, sent = flooding(head, piece)
     async with receiving(script) as receiver:
@@ -133,37 +141,39 @@ FLOODS: Final = {
 }
 
 
+@pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("way", FLOODS)
-async def test_what_is_taken_off_the_socket_is_bounded(
-    sender: HttpSender, monkeypatch: pytest.MonkeyPatch, way: str
+async def test_no_more_than_64_kib_of_a_response_are_read(
+    monkeypatch: pytest.MonkeyPatch, ca: trustme.CA, way: str, tls: bool
 ) -> None:
-    """However fast and long an endpoint sends, no more than a fixed amount is ever read of it."""
+    """However fast and long an endpoint sends, 64 KiB are taken off its socket, or decrypted, and not a byte more."""
     taken = [0]
-    receive = Connection.data_received
+    updated = Connection.buffer_updated
 
-    def counted(connection: Connection, data: bytes) -> None:
-        taken[-1] += len(data)
-        receive(connection, data)
+    def counted(connection: Connection, nbytes: int) -> None:
+        taken[-1] += nbytes
+        updated(connection, nbytes)
 
-    monkeypatch.setattr(Connection, "data_received", counted)
-    with pouring(*FLOODS[way]) as port:
-        for _ in range(20):
+    monkeypatch.setattr(Connection, "buffer_updated", counted)
+    sender = HttpSender(LOOPBACK, ssl_context=trusting(ca))
+    with pouring(*FLOODS[way], tls=serving(ca.issue_cert("127.0.0.1")) if tls else None) as port:
+        for _ in range(10):
             taken.append(0)
-            result = await sender.send(request(f"http://127.0.0.1:{port}/"))
+            result = await sender.send(request(f"http{'s' * tls}://127.0.0.1:{port}/"))
             assert result.truncated or result.trouble is Trouble.PROTOCOL
             await until(lambda: sender.connections == 0)
         await sender.close()
-    assert min(taken[1:]) > 0
-    assert max(taken) <= Limits().taken_bytes == 256 * KIB
+    assert set(taken[1:]) == {64 * KIB}
 
 
 @contextmanager
-def pouring(head: bytes, piece: bytes) -> Iterator[int]:
+def pouring(head: bytes, piece: bytes, *, tls: ssl.SSLContext | None) -> Iterator[int]:
     """Floods from a thread of its own: whenever we read, there is as much to read as the system holds."""
 
     def pour() -> None:
         while not over.is_set():
-            with listening.accept()[0] as peer, suppress(OSError):
+            accepted = listening.accept()[0]
+            with suppress(OSError), tls.wrap_socket(accepted, server_side=True) if tls else accepted as peer:
                 if peer.recv(65_536):
                     peer.sendall(head)
                 while not over.is_set():
@@ -196,14 +206,63 @@ async def test_a_gzip_bomb_stays_packed(sender: HttpSender) -> None:
     assert (result.status, result.body, result.truncated) == (200, bomb, False)
 
 
-async def test_a_body_of_exactly_the_limit_is_whole(sender: HttpSender) -> None:
-    """64 KiB are whole, one byte more is cut."""
-    for size, truncated in ((64 * KIB, False), (64 * KIB + 1, True)):
-        response = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size
-        async with receiving(answering(response)) as receiver:
-            result = await sender.send(request(receiver.url()))
-        assert (len(result.body), result.truncated) == (64 * KIB, truncated)
+FULL: Final = {
+    "by length": b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n",
+    "after interim responses": b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("way", FULL)
+@pytest.mark.parametrize("pieces", [1, 3])
+async def test_a_response_of_exactly_the_limit_is_whole(sender: HttpSender, way: str, pieces: int) -> None:
+    """64 KiB are whole, all that was sent taken together; one byte more is cut, and 64 KiB of it were read."""
+    size = 64 * KIB - len(FULL[way] % 10_000)
+    for more in (0, 1):
+        response = FULL[way] % (size + more) + b"x" * (size + more)
+        step = len(response) // pieces + 1
+        async with receiving(answering(*(response[at:][:step] for at in range(0, len(response), step)))) as receiver:
+            for _ in range(2):
+                result = await sender.send(request(receiver.url()))
+                assert (result.status, len(result.body), result.truncated) == (200, size, bool(more))
     await sender.close()
+
+
+async def test_headers_beyond_the_limit_are_at_fault(sender: HttpSender) -> None:
+    """Headers that end just in time are a response without its body; with a byte more of them there is none."""
+    hint = b"HTTP/1.1 103 Hints\r\nlink: " + b"a" * 1000 + b"\r\n\r\n"
+    for before in (b"", hint * 8):
+        head = before + b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx: %s\r\n\r\n"
+        room = 64 * KIB - len(head) + 2
+        for more in (0, 1):
+            async with receiving(answering(head % (b"a" * (room + more)) + b"ok")) as receiver:
+                result = await sender.send(request(receiver.url()))
+            if more:
+                assert result.trouble is Trouble.PROTOCOL
+                assert "headers of more than 65536 bytes" in result.detail
+            else:
+                assert (result.status, result.body, result.truncated) == (200, b"", True)
+    await sender.close()
+
+
+async def test_what_one_endpoint_sends_never_reaches_another(sender: HttpSender) -> None:
+    """All connections read into one place; answers that arrive together, in pieces, stay apart all the same."""
+
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            body = (await receiver.read(reader)).partition(b"\r\n\r\n")[2] * 2_000
+            response = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+            for at in range(0, len(response), 5_000):
+                writer.write(response[at : at + 5_000])
+                await asyncio.sleep(0)
+
+    async def send(number: int) -> bytes:
+        return (await sender.send(request(receiver.url(), body=b"%010d" % number))).body
+
+    async with receiving(script) as receiver:
+        for _ in range(3):
+            bodies = await asyncio.gather(*(send(number) for number in range(40)))
+            assert bodies == [b"%010d" % number * 2_000 for number in range(40)]
+        await sender.close()
 
 
 MALFORMED: Final = {

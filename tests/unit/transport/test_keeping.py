@@ -229,6 +229,59 @@ async def test_idle_connections_are_closed_after_a_while() -> None:
         await sender.close()
 
 
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        *(
+            (b"timeout=30", 29.0),
+            (b"timeout=30, max=1000", 29.0),
+            (b"max=5, Timeout = 20", 19.0),
+            (b"timeout=61", 60.0),
+        ),
+        *((b"timeout=999999", 60.0), (b"timeout=5", 4.0), (b"timeout=1", 4.0), (b"timeout=0", 4.0)),
+        *((b"max=100", 4.0), (b"timeout=-1", 4.0), (b"timeout=x", 4.0), (b"timeout=" + b"9" * 30, 4.0)),
+        *((b"xtimeout=30", 4.0), (b"", 4.0)),
+    ],
+)
+async def test_a_connection_is_kept_for_as_long_as_its_endpoint_says(
+    monkeypatch: pytest.MonkeyPatch, told: bytes, kept: float
+) -> None:
+    """Until a second before the endpoint's own time, a minute at most, and never for less than without a word of it."""
+    now = monotonic()
+    monkeypatch.setattr("hookfuse.transport.pool.monotonic", lambda: now)
+    monkeypatch.setattr("hookfuse.transport.pool._SWEEPS_APART", 0.002)
+    response = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: %s\r\n\r\n" % told
+    sender = HttpSender(LOOPBACK)
+    async with receiving(answering(response)) as receiver:
+        for _ in range(2):
+            assert (await sender.send(request(receiver.url()))).status == 200
+        now += kept - 0.01
+        await asyncio.sleep(0.02)
+        assert (sender.connections, receiver.connections) == (1, 1)
+        now += 0.02
+        await until(lambda: sender.connections == 0)
+        await sender.close()
+
+
+async def test_only_the_first_answer_says_how_long() -> None:
+    """Each connection has its own time, and what later answers say does not change it."""
+    sender = HttpSender(LOOPBACK, limits=Limits(idle_seconds=0.1))
+
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first, later = (b"timeout=60", b"timeout=0") if receiver.connections == 1 else (b"", b"timeout=60")
+        for told in (first, later):
+            await receiver.read(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: %s\r\n\r\n" % told)
+        await reader.read()
+
+    async with receiving(script) as receiver:
+        for _ in range(2):
+            await asyncio.gather(*(sender.send(request(receiver.url())) for _ in range(2)))
+        assert receiver.connections == 2
+        await until(lambda: sender.connections == receiver.open == 1)
+        await sender.close()
+
+
 async def test_a_host_keeps_a_bounded_number() -> None:
     """More connections than a host may keep are closed after their response."""
     sender = HttpSender(LOOPBACK, limits=Limits(idle_per_host=2))
@@ -296,7 +349,7 @@ async def test_a_kept_connection_does_not_outlive_its_address(monkeypatch: pytes
         await sender.close()
 
 
-@pytest.mark.parametrize("name", ["head_bytes", "addresses", "idle_seconds", "stagger"])
+@pytest.mark.parametrize("name", ["response_bytes", "addresses", "idle_seconds", "idle_longest", "sessions", "stagger"])
 def test_a_limit_out_of_its_bounds_is_refused(name: str) -> None:
     """A limit that makes no sense is refused by its name."""
     values: list[Any] = [-1, float("nan"), "1", True]
