@@ -122,6 +122,8 @@ def test_everything_works_behind_a_pooler(pooler_url: str) -> None:
         answers = await asyncio.gather(*(store.accept([message(n)]) for n in range(60) for store in stores))
         assert all(isinstance(answer, Accepted) for (answer,) in answers)
         assert sum(not answer.repeated for (answer,) in answers if isinstance(answer, Accepted)) == 60
+        lost = await one.claim(6, lease_ms=60_000, failing_limit=10, token=1)
+        assert await two.disclaim([1]) == {1: len(lost.claims)}
         done: Counter[Place] = Counter()
         await asyncio.gather(*(work(store, done) for store in stores for _ in range(4)))
         assert len(done) == 360

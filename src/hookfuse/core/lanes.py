@@ -1,8 +1,8 @@
-"""How lanes share what there is: order between applications, retries beside first tries, rate limits."""
+"""How lanes share what there is: applications alike, retries beside first tries, rate limits."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
@@ -31,6 +31,41 @@ def fair_order(lanes: Iterable[L]) -> Sequence[L]:
         turns[lane.app_id] += 1
     placed.sort(key=lambda pair: pair[0])
     return [lane for _, lane in placed]
+
+
+def reaches(apps: Sequence[str], slots: int) -> list[int]:
+    """How many deliveries of each lane are worth a look, if these are the applications of the lanes.
+
+    Its share as one of the lanes, or as one of its application's, whichever is more: together some more than twice the
+    slots.
+    """
+    lanes = Counter(apps)
+    return [-(-slots // min(len(apps), lanes[app] * len(lanes))) for app in apps]
+
+
+def shares(apps: Sequence[str], due: Sequence[int], slots: int) -> list[int]:
+    """How many of what is `due` in each lane are taken: applications share the slots, and its lanes each one's part."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, app in enumerate(apps):
+        places[app].append(place)
+    taken = [0] * len(apps)
+    parts = _shared([sum(due[place] for place in of_app) for of_app in places.values()], slots)
+    for of_app, part in zip(places.values(), parts, strict=True):
+        for place, share in zip(of_app, _shared([due[place] for place in of_app], part), strict=True):
+            taken[place] = share
+    return taken
+
+
+def _shared(wants: Sequence[int], most: int) -> list[int]:
+    """Each gets what it wants, or as much as anyone else who wants more; what cannot be divided goes to the first."""
+    if sum(wants) <= most:
+        return list(wants)
+    parts = [0] * len(wants)
+    # From the smallest wish on, and of equal ones from the last: whoever follows shares what those before left.
+    for before, place in enumerate(sorted(range(len(wants)), key=lambda at: (wants[at], -at))):
+        parts[place] = min(wants[place], most // (len(wants) - before))
+        most -= parts[place]
+    return parts
 
 
 def late_share(slots: int, draw: int) -> int:

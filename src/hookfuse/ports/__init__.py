@@ -195,8 +195,18 @@ class Lanes(Protocol):
         """Store messages with a delivery for each matching endpoint: committed when this returns."""
         ...
 
-    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
-        """Take up to `limit` due deliveries, of failing lanes up to `failing_limit`, with a lease on each."""
+    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int, token: int | None = None) -> Claims:
+        """Take up to `limit` due deliveries, of failing lanes up to `failing_limit`, with a lease on each.
+
+        Whoever chooses the token of the leases can give them back though the answer never came; else one is drawn.
+        """
+        ...
+
+    async def disclaim(self, tokens: Sequence[int]) -> Mapping[int, int]:
+        """Give back untouched whatever these tokens hold; returns how many each of them held, if any.
+
+        A claim that the database still works on holds nothing yet; of one that is done, everything is found.
+        """
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:

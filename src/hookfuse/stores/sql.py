@@ -1,7 +1,9 @@
-"""SQL lives in .sql files: statements in named blocks, and numbered migrations. Texts have to fit into a database.
+"""SQL lives in .sql files: statements and functions in named blocks, and numbered migrations.
 
 A block that lists something is marked `both ways` and makes two statements: its own, and `NAME_back` with every ASC and
-DESC exchanged.
+DESC exchanged. One of first tries that is marked `late too` makes another of retries, which says late for fresh.
+
+Texts have to fit into a database.
 """
 
 from __future__ import annotations
@@ -10,10 +12,9 @@ import re
 from importlib.resources import files
 from typing import NamedTuple
 
-_NAME = re.compile(r"^-- name: (\w+(?:, both ways)?)$", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\w+)((?:, both ways|, late too)?)$", re.MULTILINE)
 _FILE = re.compile(r"^queries(_\w+)?\.sql$")
 _NUMBER = re.compile(r"^(\d{4})_\w+\.sql$")
-_BOTH_WAYS = ", both ways"
 _DIRECTION = re.compile(r"\b(ASC|DESC)\b")
 
 
@@ -38,12 +39,14 @@ def statements(package: str) -> dict[str, str]:
 def _blocks(text: str) -> list[tuple[str, str]]:
     _, *parts = _NAME.split(text)
     found = []
-    for name, part in zip(parts[::2], parts[1::2], strict=True):
+    for name, mark, part in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         block = part.strip().removesuffix(";")
-        found.append((name.removesuffix(_BOTH_WAYS), block))
-        if name.endswith(_BOTH_WAYS):
+        found.append((name, block))
+        if mark == ", both ways":
             backwards = _DIRECTION.sub(lambda word: "DESC" if word[0] == "ASC" else "ASC", block)
-            found.append((f"{name.removesuffix(_BOTH_WAYS)}_back", backwards))
+            found.append((f"{name}_back", backwards))
+        elif mark == ", late too":
+            found.append((name.replace("fresh", "late"), block.replace("fresh", "late")))
     return found
 
 
@@ -55,6 +58,12 @@ def migrations(package: str) -> list[Migration]:
         if match:
             found.append(Migration(int(match[1]), file.name.removesuffix(".sql"), file.read_text("utf-8")))
     return sorted(found)
+
+
+def functions(package: str) -> list[str]:
+    """The functions of a package's database, each as what puts it in the place of an older one."""
+    found = sorted(files(package).joinpath("functions").iterdir(), key=lambda file: file.name)
+    return [block for file in found for _, block in _blocks(file.read_text("utf-8"))]
 
 
 def storable(text: str) -> str:

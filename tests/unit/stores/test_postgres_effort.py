@@ -135,7 +135,7 @@ def test_claim_and_settle_read_what_they_take(full_url: str) -> None:
             assert await store.settle(ends) == []
             await store.defer([Deferral(claim, "open", wait_ms=1000) for claim in found.claims[:10]])
 
-    check(full_url, work, most=rounds * TAKEN * 20)
+    check(full_url, work, most=rounds * TAKEN * 30)
 
 
 def test_rescue_reads_what_is_with_workers(full_url: str) -> None:
@@ -153,6 +153,37 @@ def test_rescue_reads_what_is_with_workers(full_url: str) -> None:
     scans, reads = asyncio.run(measure(full_url, work))
     assert scans["deliveries"] == 0
     assert reads["deliveries"] <= TAKEN * 50, reads
+
+
+def test_giving_back_a_lost_claim_reads_what_is_with_workers(full_url: str) -> None:
+    """What a lost claim took is found by its token without a look at the thousands that wait behind it."""
+    looks = 10
+
+    async def work(store: PostgresStore) -> None:
+        await store.claim(TAKEN, lease_ms=60_000, failing_limit=10)
+        await store.claim(TAKEN, lease_ms=60_000, failing_limit=10, token=1)
+        assert await store.disclaim([1]) == {1: TAKEN}
+        for _ in range(looks):
+            assert await store.disclaim([1]) == {}
+
+    scans, reads = asyncio.run(measure(full_url, work))
+    assert scans["deliveries"] == 0
+    assert reads["deliveries"] <= (2 + looks) * TAKEN * 15, reads
+
+
+def test_a_lost_claim_behind_many(postgres_url: str) -> None:
+    """Where much has come before what a lost claim took, its lane is looked through, and everything is found."""
+    asyncio.run(prepare(postgres_url, lanes=2, messages=500))
+
+    async def work(store: PostgresStore) -> None:
+        assert len((await store.claim(6, lease_ms=60_000, failing_limit=1, token=1)).claims) == 6
+        assert len((await store.claim(6, lease_ms=60_000, failing_limit=1)).claims) == 6
+        await execute(postgres_url, "UPDATE hookfuse.deliveries SET place = 0 WHERE token IS NULL")
+        assert await store.disclaim([1]) == {1: 6}
+        (in_flight,) = await execute(postgres_url, "SELECT sum(in_flight) FROM hookfuse.lanes")
+        assert in_flight[0] == 6
+
+    asyncio.run(measure(postgres_url, work))
 
 
 def test_a_lane_that_counts_too_many(postgres_url: str) -> None:

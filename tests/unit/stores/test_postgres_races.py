@@ -94,7 +94,9 @@ async def test_a_claim_that_ends_during_a_rescue(postgres_url: str, anyio_backen
             await store.settle([sent(short)])
             async with other.transaction():
                 # It holds the lane until its transaction ends.
-                *taken, _ = await other.fetch("SELECT * FROM hookfuse.claim(12, 1, 0, 1, 0, 42, 10)")
+                *taken, _ = await other.fetch(
+                    "SELECT * FROM hookfuse.claim(13, 1, 0, 1, 0, 42, 10, ARRAY['', '', '', ''])"
+                )
                 assert len(taken) == 1
                 rescuing = asyncio.ensure_future(store.rescue(deaths=3))
                 await until_someone_waits(other)

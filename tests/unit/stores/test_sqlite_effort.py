@@ -22,6 +22,10 @@ ROUND = (
     "next_wakes",
     "claim_fresh_lanes",
     "claim_late_lanes",
+    "fresh_turns",
+    "late_turns",
+    "fresh_lanes_of",
+    "late_lanes_of",
     "claim_heads",
     "claim_messages",
     "claim_deliveries",
@@ -35,12 +39,22 @@ ROUND = (
     "block_lanes",
     "unblock_lanes",
     "lost_leases",
+    "leases_of_tokens",
     "count_deaths",
     "retry",
     "cancel",
 )
 # What a statement itself has made, and partial indexes that hold only what is asked for.
-FEW = ("lanes_busy", "COVERING INDEX lanes_", "VALUES CLAUSE", "CONSTANT ROW", "SCAN v", "SCAN r", "SCAN (")
+FEW = (
+    "lanes_busy",
+    "COVERING INDEX lanes_",
+    "VALUES CLAUSE",
+    "CONSTANT ROW",
+    "SCAN v",
+    "SCAN r",
+    "SCAN walk",
+    "SCAN (",
+)
 
 
 @pytest.fixture(scope="module", params=["analyzed", "never analyzed"])

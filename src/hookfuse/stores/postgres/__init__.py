@@ -74,6 +74,7 @@ class PostgresStore(Serving, Notices, Leading, Members):
         self._deadline = bounds.seconds("deadline", deadline, 0.1, 60)
         self._connections = Connections(url, size=pool_size, pooled=pooled, deadline=self._deadline)
         self._routes = accept.Routes()
+        self._turns = claim.Turns()
         self._bell = Bell(listen_url or (None if pooled else url), self._notify, answers_within=self._deadline)
 
     async def open(self) -> None:
@@ -149,10 +150,16 @@ class PostgresStore(Serving, Notices, Leading, Members):
         self._bell.ring()
         return answers
 
-    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
+    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int, token: int | None = None) -> Claims:
         return await self._connections.alone(
-            Purpose.DELIVER, lambda db: claim.claim(db, limit, lease_ms, failing_limit)
+            Purpose.DELIVER, lambda db: claim.claim(db, limit, lease_ms, failing_limit, token, self._turns)
         )
+
+    async def disclaim(self, tokens: Sequence[int]) -> Mapping[int, int]:
+        found = await self._connections.alone(Purpose.DELIVER, lambda db: settle.disclaim(db, tokens))
+        if found:
+            self._bell.ring()
+        return found
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
         # People hear of what failed for good, in the same transaction.

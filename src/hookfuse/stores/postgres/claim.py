@@ -16,10 +16,20 @@ _FIELDS = len(Claim._fields)
 """The columns are in their order; what follows is for the last row."""
 
 
-async def claim(db: Connection, limit: int, lease_ms: int, failing_limit: int) -> Claims:
-    token = secrets.randbits(62)
+class Turns:
+    """Which applications had theirs; each process goes around by itself."""
+
+    def __init__(self) -> None:
+        self.last = [""] * 4
+
+
+async def claim(
+    db: Connection, limit: int, lease_ms: int, failing_limit: int, token: int | None, turns: Turns
+) -> Claims:
+    token = secrets.randbits(62) if token is None else token
     late = late_share(limit, token)
-    *rows, last = await db.fetch(SQL["claim"], limit, late, failing_limit, lease_ms, token, _BELLS)
+    *rows, last = await db.fetch(SQL["claim"], limit, late, failing_limit, lease_ms, token, _BELLS, turns.last)
+    turns.last = last["next_turns"]
     # Their content was expunged while they were with a worker, who lost them or gave them back.
     expunged = [Lease(row["message_id"], row["endpoint_id"], token) for row in rows if row["payload"] is None]
     if expunged:

@@ -9,7 +9,7 @@ import asyncpg  # type: ignore[import-untyped]
 from hookfuse.errors import StoreError
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.translate import translated
-from hookfuse.stores.sql import Migration, migrations
+from hookfuse.stores.sql import Migration, functions, migrations
 
 OLDEST = 15
 
@@ -50,6 +50,9 @@ async def _apply(connection: Any, known: list[Migration]) -> None:
         if each.number > applied:
             await connection.execute(each.text)
             await connection.execute(SQL["record_migration"], each.number, each.name)
+    # After whatever they use; so a changed function needs a new number, too.
+    for text in functions("hookfuse.stores.postgres"):
+        await connection.execute(text)
 
 
 async def _applied(connection: Any) -> int:

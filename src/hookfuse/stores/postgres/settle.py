@@ -59,6 +59,18 @@ async def defer(db: Connection, deferrals: Sequence[Deferral]) -> None:
     )
 
 
+async def disclaim(db: Connection, tokens: Sequence[int]) -> Mapping[int, int]:
+    """Nothing is locked while it is looked for: what nobody works on stays where it is until it is found."""
+    rows = await db.fetch(SQL["leases_of_tokens"], tokens)
+    doubtful = list({row["endpoint_id"] for row in rows if row["doubtful"]})
+    found = [row for row in rows if not row["doubtful"]]
+    if doubtful:
+        found += [row for row in await db.fetch(SQL["all_leases"], doubtful) if row["token"] in tokens]
+    leases = [Lease(row["message_id"], row["endpoint_id"], row["token"]) for row in found]
+    done = await settle_all(db, [End(each, DeliveryState.PENDING, "released") for each in leases])
+    return Counter(leases[n].token for n in done)
+
+
 async def rescue(db: Connection, deaths: int, limit: int, tenure: Tenure | None) -> Rescued:
     """Somebody else may rescue at the same time: a lease is given back once, and only that counts."""
     if not await holds(db, tenure):

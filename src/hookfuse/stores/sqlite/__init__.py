@@ -32,7 +32,7 @@ from hookfuse.stores.sql import migrations
 from hookfuse.stores.sqlite import breakers, desk, directory, duties, notices, outbox, settle, upkeep
 from hookfuse.stores.sqlite.accept import Routes, accept
 from hookfuse.stores.sqlite.checkpoints import Checkpoints
-from hookfuse.stores.sqlite.claim import claim
+from hookfuse.stores.sqlite.claim import Turns, claim
 from hookfuse.stores.sqlite.connections import Reader, Writer, connected
 from hookfuse.stores.sqlite.leading import Leading
 from hookfuse.stores.sqlite.members import Members
@@ -66,6 +66,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
         self._rules = notices or NoticeRules()
         self._clock = clock or _MachineClock()
         self._routes = Routes()
+        self._turns: Turns = {}
         self._checkpoints = Checkpoints(self._connect_checkpoints)
         self._writer = Writer(self._connect_writer, undone=self._routes.forget)
         self._reader = Reader(self._connect_reader)
@@ -144,9 +145,17 @@ class SqliteStore(Serving, Notices, Leading, Members):
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
         return await self._write(lambda db, now: accept(db, self._routes, messages, now), rings=True)
 
-    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int) -> Claims:
+    async def claim(self, limit: int, *, lease_ms: int, failing_limit: int, token: int | None = None) -> Claims:
         # A claim that a power cut undoes was never made.
-        return await self._write(lambda db, now: claim(db, limit, lease_ms, failing_limit, now), synced=False)
+        return await self._write(
+            lambda db, now: claim(db, limit, lease_ms, failing_limit, token, self._turns, now), synced=False
+        )
+
+    async def disclaim(self, tokens: Sequence[int]) -> Mapping[int, int]:
+        found = await self._write(lambda db, now: settle.disclaim(db, tokens, now))
+        if found:
+            self._bell.set()
+        return found
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[Claim]:
         return await self._write(lambda db, now: outbox.settle(db, settlements, self._rules, now), rings=True)

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import product, takewhile
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import chain, product, takewhile
+from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
 from hookfuse.core.delivery import Claim, Claims, Queue
-from hookfuse.core.lanes import fair_order, late_share, next_rate, rate_room
+from hookfuse.core.lanes import fair_order, late_share, next_rate, rate_room, reaches, shares
 from hookfuse.stores.sqlite.bulk import Many, decode, gathered
 from hookfuse.stores.sqlite.queries import SQL
 
 _NAMES = {Queue.FRESH: "fresh", Queue.LATE: "late"}
 _LANES = {queue: SQL[f"claim_{name}_lanes"] for queue, name in _NAMES.items()}
+_TURNS = {queue: SQL[f"{name}_turns"] for queue, name in _NAMES.items()}
+_LANES_OF = {queue: Many(SQL[f"{name}_lanes_of"]) for queue, name in _NAMES.items()}
 _CLAIMED = {queue: Many(SQL[f"claimed_{name}"]) for queue, name in _NAMES.items()}
 _HEADS = Many(SQL["claim_heads"])
 _DELIVERIES = Many(SQL["claim_deliveries"])
 _MESSAGES = Many(SQL["claim_messages"])
 _MESSAGES_AT_ONCE = 128
+_LANES_BEYOND = 64
+
+Turns: TypeAlias = dict[tuple[Queue, bool], str]
+"""Which application had the last turn, by queue and whether failing."""
 
 
 class _Lane(NamedTuple):
@@ -45,13 +53,23 @@ class _Taken(NamedTuple):
 class _Claiming:
     """One claim: up to `limit` deliveries, of failing lanes up to `failing_limit`."""
 
-    def __init__(self, db: apsw.Connection, limit: int, lease_ms: int, failing_limit: int, now: int) -> None:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        limit: int,
+        lease_ms: int,
+        failing_limit: int,
+        token: int | None,
+        turns: Turns,
+        now: int,
+    ) -> None:
         self._db = db
+        self._turns = turns
         self._now = now
         self._lease_end = now + lease_ms
         self._room = {False: limit, True: min(failing_limit, limit)}
         self._wakes = _wakes(db)
-        self.token = secrets.randbits(62)
+        self.token = secrets.randbits(62) if token is None else token
         self.taken: list[_Taken] = []
 
     def take(self, queue: Queue, most: int) -> int:
@@ -67,33 +85,72 @@ class _Claiming:
         return len(self.taken) - before
 
     def _take_lanes(self, queue: Queue, failing: bool, most: int) -> int:
-        lanes = fair_order([_Lane(*row) for row in gathered(self._db, _LANES[queue], (failing, self._now, most))])
+        lanes = self._lanes(queue, failing, most)
         if not lanes:
             return 0
-        each = -(-most // len(lanes))
-        # One more than may be taken: it tells when the lane is due again.
-        heads = dict(_HEADS.gather(self._db, [(lane.endpoint_id,) for lane in lanes], queue, each + 1))
+        apps = [lane.app_id for lane in lanes]
+        reach = reaches(apps, most)
+        heads = self._heads(queue, lanes, reach)
+        due = [self._due(lane, heads[lane.endpoint_id][:most]) for lane, most in zip(lanes, reach, strict=True)]
         first = len(self.taken)
-        changes: list[tuple[Any, ...]] = []
-        for lane in lanes:
-            left = most - (len(self.taken) - first)
-            if left <= 0:
-                break
-            changes.append(self._take_heads(lane, heads[lane.endpoint_id], failing, min(each, left)))
+        # A lane that was due and gets nothing keeps its turn.
+        changes = [
+            self._take_heads(lane, heads[lane.endpoint_id], failing, share)
+            for lane, its_due, share in zip(lanes, due, shares(apps, due, most), strict=True)
+            if share or not its_due
+        ]
         places = [(taken.head[0], taken.lane.endpoint_id) for taken in self.taken[first:]]
         _DELIVERIES.run(self._db, places, self._lease_end, self.token)
         _CLAIMED[queue].run(self._db, changes)
         return len(self.taken) - first
 
-    def _take_heads(self, lane: _Lane, heads: list[Any], failing: bool, most: int) -> tuple[Any, ...]:
-        """Take what is due at the head of a lane; returns what changes in the lane's row."""
+    def _lanes(self, queue: Queue, failing: bool, most: int) -> Sequence[_Lane]:
+        """Those that have waited longest. Where few applications may have them all, some of each application first."""
+        enough = 2 * most + _LANES_BEYOND
+        rows = gathered(self._db, _LANES[queue], (failing, self._now, enough + 1))
+        lanes = fair_order([_Lane(*row) for row in rows])
+        if len(lanes) > enough:
+            apps = [(app,) for app in self._whose_turn(queue, failing, most)]
+            of_each = most // max(1, len(apps)) + 1
+            found = chain(*_LANES_OF[queue].gather(self._db, apps, failing, self._now, of_each))
+            in_turn = fair_order([_Lane(*row) for row in found])
+            lanes = list({lane.endpoint_id: lane for lane in (*in_turn, *lanes)}.values())
+        return lanes[:most]
+
+    def _whose_turn(self, queue: Queue, failing: bool, most: int) -> list[str]:
+        """Applications that have something due, from the one after the last turn on, and around."""
+        last = self._turns.get((queue, failing), "")
+        asked = partial(gathered, self._db, _TURNS[queue])
+        walk = asked((failing, self._now, last, most))
+        if len(walk) < most:
+            walk += takewhile(lambda step: step[0] <= last, asked((failing, self._now, "", most - len(walk))))
+        self._turns[queue, failing] = walk[-1][0]
+        return [app for app, is_due in walk if is_due]
+
+    def _heads(self, queue: Queue, lanes: Sequence[_Lane], reach: Sequence[int]) -> dict[str, list[Any]]:
+        """The first deliveries of each lane, one more than its reach: it tells when the lane is due again."""
+        least = min(reach)
+        by_reach = defaultdict(list)
+        for lane, its_reach in zip(lanes, reach, strict=True):
+            # In few sizes: each is a statement.
+            size = least if its_reach == least else 1 << (its_reach - 1).bit_length()
+            by_reach[size].append((lane.endpoint_id,))
+        found = (_HEADS.gather(self._db, of_size, queue, size + 1) for size, of_size in by_reach.items())
+        return dict(chain.from_iterable(found))
+
+    def _due(self, lane: _Lane, heads: list[Any]) -> int:
+        room = min(lane.width - lane.in_flight, rate_room(lane.rate_limit, lane.rate_us, self._now))
+        return sum(1 for _ in takewhile(lambda head: head[1] <= self._now, heads[:room]))
+
+    def _take_heads(self, lane: _Lane, heads: list[Any], failing: bool, share: int) -> tuple[Any, ...]:
+        """Take the first few of a lane; returns what changes in the lane's row."""
         now = self._now
-        room = min(lane.width - lane.in_flight, most, rate_room(lane.rate_limit, lane.rate_us, now))
-        due = list(takewhile(lambda head: head[1] <= now, heads[:room]))
-        self.taken += [_Taken(lane, lane.in_flight + place, failing, head) for place, head in enumerate(due, 1)]
-        rate_us = next_rate(lane.rate_limit, lane.rate_us, len(due), now)
-        wake = max(heads[len(due)][1], now, -(-rate_us // 1000)) if len(heads) > len(due) else None
-        return lane.endpoint_id, lane.in_flight + len(due), rate_us, wake
+        self.taken += [
+            _Taken(lane, lane.in_flight + place, failing, head) for place, head in enumerate(heads[:share], 1)
+        ]
+        rate_us = next_rate(lane.rate_limit, lane.rate_us, share, now)
+        wake = max(heads[share][1], now, -(-rate_us // 1000)) if len(heads) > share else None
+        return lane.endpoint_id, lane.in_flight + share, rate_us, wake
 
     def claims(self) -> list[Claim]:
         claims = []
@@ -134,8 +191,10 @@ class _Claiming:
         return [messages[number] for number in range(len(taken))]
 
 
-def claim(db: apsw.Connection, limit: int, lease_ms: int, failing_limit: int, now: int) -> Claims:
-    claiming = _Claiming(db, limit, lease_ms, failing_limit, now)
+def claim(
+    db: apsw.Connection, limit: int, lease_ms: int, failing_limit: int, token: int | None, turns: Turns, now: int
+) -> Claims:
+    claiming = _Claiming(db, limit, lease_ms, failing_limit, token, turns, now)
     reserved = late_share(limit, claiming.token)
     late = claiming.take(Queue.LATE, reserved)
     claiming.take(Queue.FRESH, limit - late)

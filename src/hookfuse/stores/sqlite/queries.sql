@@ -27,17 +27,12 @@ INSERT OR FAIL INTO deliveries (message_id, endpoint_id, app_id, queue, place, d
 SELECT column1, column2, column3, 0, column4, column4, column4, column5
 FROM (VALUES (?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL;
 
--- name: ring_fresh
+-- name: ring_fresh, late too
 UPDATE OR FAIL lanes SET fresh_ms = v.column2
 FROM (VALUES (?, ?)) AS v
 WHERE endpoint_id = v.column1 AND (fresh_ms IS NULL OR fresh_ms > v.column2);
 
--- name: ring_late
-UPDATE OR FAIL lanes SET late_ms = v.column2
-FROM (VALUES (?, ?)) AS v
-WHERE endpoint_id = v.column1 AND (late_ms IS NULL OR late_ms > v.column2);
-
--- name: claim_fresh_lanes
+-- name: claim_fresh_lanes, late too
 SELECT json_group_array(
     json_array(endpoint_id, app_id, width, in_flight, rate_limit, rate_us, version) ORDER BY fresh_at
 )
@@ -48,16 +43,40 @@ FROM (
     ORDER BY l.fresh_at LIMIT ?
 );
 
--- name: claim_late_lanes
-SELECT json_group_array(
-    json_array(endpoint_id, app_id, width, in_flight, rate_limit, rate_us, version) ORDER BY late_at
+-- name: fresh_turns, late too
+-- Whose turn it is after an application, and whether anything of theirs is due.
+-- ?1 whether failing, ?2 now, ?3 after whom, ?4 how many
+WITH RECURSIVE walk (app_id, step) AS (
+    SELECT ?3, 0
+    UNION ALL
+    SELECT (
+        SELECT l.app_id FROM lanes AS l
+        WHERE l.stop = 0 AND l.in_flight < l.width AND l.fresh_ms IS NOT NULL AND l.failing = ?1 AND l.app_id > walk.app_id
+        ORDER BY l.app_id LIMIT 1
+    ), step + 1
+    FROM walk WHERE app_id IS NOT NULL AND step < ?4
 )
-FROM (
-    SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, e.version, l.late_at
-    FROM lanes AS l JOIN endpoints AS e ON e.id = l.endpoint_id
-    WHERE l.stop = 0 AND l.in_flight < l.width AND l.late_ms IS NOT NULL AND l.failing = ? AND l.late_at <= ?
-    ORDER BY l.late_at LIMIT ?
-);
+SELECT json_group_array(json_array(walk.app_id, EXISTS (
+    SELECT 1 FROM lanes AS l
+    WHERE l.stop = 0 AND l.in_flight < l.width AND l.fresh_ms IS NOT NULL AND l.failing = ?1 AND l.app_id = walk.app_id
+      AND l.fresh_at <= ?2
+)) ORDER BY step)
+FROM walk WHERE step > 0 AND app_id IS NOT NULL;
+
+-- name: fresh_lanes_of, late too
+-- ?1 whether failing, ?2 now, ?3 how many of each application
+SELECT json_group_array(json((
+    SELECT json_group_array(json_array(endpoint_id, app_id, width, in_flight, rate_limit, rate_us, version))
+    FROM (
+        SELECT l.endpoint_id, l.app_id, l.width, l.in_flight, l.rate_limit, l.rate_us, e.version
+        FROM lanes AS l CROSS JOIN endpoints AS e ON e.id = l.endpoint_id
+        WHERE l.stop = 0 AND l.in_flight < l.width AND l.fresh_ms IS NOT NULL AND l.failing = ?1
+          AND l.app_id = v.column1 AND l.fresh_at <= ?2
+        ORDER BY l.fresh_at LIMIT ?3
+    )
+)))
+FROM (VALUES (?)) AS v
+WHERE v.column1 IS NOT NULL;
 
 -- name: claim_heads
 -- ?1 queue, ?2 how many of each lane
@@ -84,13 +103,8 @@ UPDATE OR FAIL deliveries SET state = 'sending', queue = 2, place = ?1, due_ms =
 FROM (VALUES (?, ?)) AS v
 WHERE message_id = v.column1 AND endpoint_id = v.column2;
 
--- name: claimed_fresh
+-- name: claimed_fresh, late too
 UPDATE OR FAIL lanes SET in_flight = v.column2, rate_us = v.column3, fresh_ms = v.column4
-FROM (VALUES (?, ?, ?, ?)) AS v
-WHERE endpoint_id = v.column1;
-
--- name: claimed_late
-UPDATE OR FAIL lanes SET in_flight = v.column2, rate_us = v.column3, late_ms = v.column4
 FROM (VALUES (?, ?, ?, ?)) AS v
 WHERE endpoint_id = v.column1;
 
@@ -184,6 +198,11 @@ FROM (
     WHERE l.in_flight > 0
     LIMIT ?
 );
+
+-- name: leases_of_tokens
+SELECT json_group_array(json_array(d.message_id, d.endpoint_id, d.token))
+FROM lanes AS l CROSS JOIN deliveries AS d ON d.endpoint_id = l.endpoint_id AND d.queue = 2
+WHERE l.in_flight > 0 AND d.token IN (VALUES (?));
 
 -- name: end_leases
 UPDATE deliveries SET place = 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -23,6 +23,7 @@ _LANES = Many(SQL["settle_lanes"])
 _ATTEMPTS = Many(SQL["settle_attempts"])
 _BLOCK = Many(SQL["block_lanes"])
 _UNBLOCK = Many(SQL["unblock_lanes"])
+_OF_TOKENS = Many(SQL["leases_of_tokens"])
 _DEATHS = Many(SQL["count_deaths"])
 RING_RETURNED = Many(SQL["ring_returned"])
 
@@ -129,6 +130,15 @@ def defer(db: apsw.Connection, deferrals: Sequence[Deferral], now: int) -> None:
     held = ends.write()
     waits = [each for number, each in enumerate(deferrals) if number in held and each.wait_ms > 0]
     _BLOCK.run(db, list({each.claim.endpoint_id: now + each.wait_ms for each in waits}.items()))
+
+
+def disclaim(db: apsw.Connection, tokens: Sequence[int], now: int) -> Mapping[int, int]:
+    found = _OF_TOKENS.gather(db, [(token,) for token in tokens])
+    ends = _Ends(db, now)
+    for message_id, endpoint_id, token in found:
+        ends.give_back(Place(message_id, endpoint_id), token, now, "released", 0, 0)
+    ends.write()
+    return Counter(token for _, _, token in found)
 
 
 def unblock(db: apsw.Connection, endpoint_ids: Iterable[str]) -> None:

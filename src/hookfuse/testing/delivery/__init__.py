@@ -10,6 +10,7 @@ from hookfuse.testing.delivery.auditing import Auditing
 from hookfuse.testing.delivery.bench import Bench
 from hookfuse.testing.delivery.claiming import Claiming
 from hookfuse.testing.delivery.directing import Directing
+from hookfuse.testing.delivery.disclaiming import Disclaiming
 from hookfuse.testing.delivery.handling import Handling
 from hookfuse.testing.delivery.leading import Leading
 from hookfuse.testing.delivery.listing import Listing
@@ -30,6 +31,7 @@ class DeliveryStoreContract(
     Accepting,
     Claiming,
     Settling,
+    Disclaiming,
     Directing,
     Handling,
     Listing,

@@ -40,11 +40,11 @@ class Bench:
         url = settings.pop("url", "https://example.com/hook")
         return await self.store.add_endpoint(Endpoint(id_, app_id, url, **settings))
 
-    async def lane(self, id_: str = "ep_1", **settings: Any) -> Endpoint:
+    async def lane(self, id_: str = "ep_1", app_id: str = "app_1", **settings: Any) -> Endpoint:
         """An application with one endpoint whose lane is as wide as its cap."""
-        if await self.store.application("app_1") is None:
-            await self.application()
-        endpoint = await self.endpoint(id_, **settings)
+        if await self.store.application(app_id) is None:
+            await self.application(app_id)
+        endpoint = await self.endpoint(id_, app_id, **settings)
         await self.widen(id_)
         return endpoint
 
@@ -72,8 +72,10 @@ class Bench:
         assert isinstance(answer, Accepted)
         return answer.id
 
-    async def claim(self, limit: int = 100, *, lease: float = LEASE, failing_limit: int = 100) -> tuple[Claim, ...]:
-        found = await self.store.claim(limit, lease_ms=round(lease * 1000), failing_limit=failing_limit)
+    async def claim(
+        self, limit: int = 100, *, lease: float = LEASE, failing_limit: int = 100, token: int | None = None
+    ) -> tuple[Claim, ...]:
+        found = await self.store.claim(limit, lease_ms=round(lease * 1000), failing_limit=failing_limit, token=token)
         return found.claims
 
     async def settle(

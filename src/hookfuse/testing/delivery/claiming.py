@@ -109,6 +109,89 @@ class Claiming(OnBench):
         claims = await bench.claim(31)
         assert {claim.app_id for claim in claims[:2]} == {"app_1", "app_2"}
 
+    async def test_applications_share_a_claim(self, bench: Bench) -> None:
+        """However many endpoints each has, applications that want more than there is get the same."""
+        await _crowd(bench, "app_1", 30)
+        for number in range(3):
+            await bench.lane(f"ep_few_{number}", "app_2", cap=20)
+        await bench.lane("ep_lone", "app_3", cap=50)
+        for _ in range(25):
+            for app in ("app_1", "app_2", "app_3"):
+                await bench.send(app)
+        claims = await bench.claim(60)
+        assert Counter(claim.app_id for claim in claims) == {"app_1": 20, "app_2": 20, "app_3": 20}
+        few = Counter(claim.endpoint_id for claim in claims if claim.app_id == "app_2")
+        assert sorted(few.values()) == [6, 7, 7]
+
+    async def test_applications_leave_what_they_do_not_want(self, bench: Bench) -> None:
+        """Where one application wants little, the others share the rest, and every slot is used."""
+        await _crowd(bench, "app_1", 40)
+        await _crowd(bench, "app_2", 40)
+        await bench.lane("ep_lone", "app_3", cap=50)
+        for app, messages in (("app_1", 1), ("app_2", 1), ("app_3", 4)):
+            for _ in range(messages):
+                await bench.send(app)
+        claims = await bench.claim(60)
+        assert Counter(claim.app_id for claim in claims) == {"app_1": 28, "app_2": 28, "app_3": 4}
+
+    async def test_applications_behind_a_crowd(self, bench: Bench) -> None:
+        """One endpoint has its application's share of every claim, though hundreds of another's have waited longer."""
+        await bench.lane("ep_lone", "app_2", cap=50)
+        await _crowd(bench, "app_1", 300)
+        for _ in range(3):
+            await bench.send("app_1")
+        bench.clock.advance(1)
+        for _ in range(30):
+            await bench.send("app_2")
+        for _ in range(3):
+            claims = await bench.claim(20)
+            assert Counter(claim.app_id for claim in claims) == {"app_1": 10, "app_2": 10}
+            await bench.settle(*claims)
+
+    async def test_many_applications_take_turns(self, bench: Bench) -> None:
+        """With more applications than slots each has its turn before any has its second."""
+        apps = [f"app_{number:02}" for number in range(60)]
+        for app in apps:
+            await _crowd(bench, app, 4)
+            await bench.send(app)
+        # Lanes hear of their messages in claims, a part of them at a time.
+        while not await bench.claim(1):
+            pass
+        turns: Counter[str] = Counter()
+        for _ in range(6):
+            claims = await bench.claim(10)
+            assert len({claim.app_id for claim in claims}) == 10
+            turns.update(claim.app_id for claim in claims)
+        assert max(turns.values()) - min(turns[app] for app in apps) <= 1
+
+    async def test_who_waits_for_a_breaker_has_no_turn(self, bench: Bench) -> None:
+        """Applications whose endpoints are all blocked take no turn from those that have something due."""
+        apps = {f"app_{number:03}" for number in range(120)}
+        for app in apps:
+            await _crowd(bench, app, 1)
+            await bench.send(app)
+        blocked = await bench.claim(100)
+        await bench.store.defer([Deferral(claim, "open", wait_ms=30_000) for claim in blocked])
+        waiting = apps - {claim.app_id for claim in blocked}
+        await _crowd(bench, "app_crowd", 100)
+        await bench.send("app_crowd")
+        served: Counter[str] = Counter()
+        while claims := await bench.claim(10):
+            served.update(claim.app_id for claim in claims)
+        assert served == {**dict.fromkeys(waiting, 1), "app_crowd": 100}
+
+    async def test_failing_lanes_of_applications_take_turns(self, bench: Bench) -> None:
+        """Among the slots of failing lanes, an application with many leaves one with a single lane its turn."""
+        await _crowd(bench, "app_1", 120)
+        await bench.endpoint("ep_lone", (await bench.application("app_2")).id)
+        for app in ("app_1", "app_2"):
+            await bench.send(app)
+            failed = await bench.claim(200)
+            await bench.settle(*failed, state=DeliveryState.PENDING, delay=0, healthy=False)
+            bench.clock.advance(1)
+        claims = await bench.claim(20, failing_limit=4)
+        assert Counter(claim.app_id for claim in claims) == {"app_1": 3, "app_2": 1}
+
     async def test_lanes_take_turns(self, bench: Bench) -> None:
         """A lane that was served goes behind those that were not."""
         for name in ("ep_a", "ep_b", "ep_c"):
@@ -265,3 +348,10 @@ class Claiming(OnBench):
         assert await bench.claim() == ()
         await bench.store.pause_application("app_1", False)
         assert {claim.endpoint_id for claim in await bench.claim()} == {"ep_1", "ep_2"}
+
+
+async def _crowd(bench: Bench, app_id: str, lanes: int) -> None:
+    """An application with many endpoints, each of which takes one request at a time."""
+    await bench.application(app_id)
+    for number in range(lanes):
+        await bench.endpoint(f"ep_{app_id}_{number:03}", app_id)
