@@ -76,7 +76,7 @@ def test_open_files(env: dict[str, str], log: Path) -> None:
         text=True,
         check=False,
     )
-    assert "1000 are allowed, and 2048 requests may be in flight" in doctor.stdout
+    assert "1000 are allowed, and 4096 requests may be in flight" in doctor.stdout
 
 
 def test_metrics_and_logs(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:

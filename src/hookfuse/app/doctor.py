@@ -115,11 +115,13 @@ def _private(about: str, file: Path, wanted: int) -> Finding:
 def _limits(settings: Settings) -> Iterator[Finding]:
     # The service asks for as many as it may have.
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = settings.worker_slots + _SPARE_FILES
+    # As many requests again may be out that nobody answers.
+    in_flight = 2 * settings.worker_slots
+    wanted = in_flight + _SPARE_FILES
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         yield poor(
             "open files",
-            f"{allowed} are allowed, and {settings.worker_slots} requests may be in flight",
+            f"{allowed} are allowed, and {in_flight} requests may be in flight",
             f"Run: ulimit -n {wanted}, or lower HOOKFUSE_WORKER_SLOTS.",
         )
     else:

@@ -94,7 +94,7 @@ class Heartbeat:
             version=version("hookfuse"),
             parts=self._parts,
             every_ms=round(EVERY * 1000),
-            in_hand=station.worker.in_hand if delivers else 0,
+            in_hand=station.worker.busy if delivers else 0,
             slots=station.worker.settings.slots if delivers else 0,
             draining=self._health.stopping,
             breakers=self._health.sharing,

@@ -56,6 +56,7 @@ class Readings:
     in_hand: int
     slots: int
     backlog: Backlog | None
+    set_aside: int = 0
     breakers: dict[State, int] = field(default_factory=dict)
     """Breakers that are not plainly closed, by state."""
     notices: Sequence[Waiting] = ()
@@ -177,6 +178,7 @@ class _Read(Collector):
         yield _gauge("hookfuse_egress_suspect", "Whether failures are taken to be our own fault.", seen.suspect)
         yield _gauge("hookfuse_worker_requests", "Requests in flight in this process.", seen.in_hand)
         yield _gauge("hookfuse_worker_slots", "Requests that this process has in flight at most.", seen.slots)
+        yield _gauge("hookfuse_worker_set_aside", "Requests that nobody answers, out without a slot.", seen.set_aside)
         states = GaugeMetricFamily(
             "hookfuse_breakers", "Breakers that are not plainly closed, by state.", labels=["state"]
         )

@@ -1,54 +1,78 @@
-"""Endpoints that leave their requests unanswered do not get a worker's last slots.
+"""Endpoints that leave their requests unanswered do not hold a worker's slots.
 
 A lane that worked well may have many requests in flight, and if its endpoint begins to hang, nobody knows before their
-deadlines. A hundred such lanes would hold every slot until then. So a share of the slots is for endpoints that answer:
-once the others are taken, an endpoint with a request that has been out for a while gets no more, and is looked at again
-a moment later.
+deadlines. A hundred such lanes would hold every slot until then; so would, with a request each, more endpoints than
+there are slots. But a request that is only waited for costs a connection and nothing else. So an endpoint is silent
+once a request has been out for a while in which nothing was answered. Silent endpoints hold a tenth of the slots
+together, as failing ones do. Beyond that they get nothing more, and are looked at again a moment later; and what they
+already have is set aside: it goes on to its deadline without a slot, as much as there are slots.
+
+An endpoint that is only slow keeps answering, so it is not silent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from math import inf
+from typing import NamedTuple
 
 from hookfuse.core.delivery import Claim, Deferral
-from hookfuse.delivery.targets import Target
 
-_SHARE = 4
-"""One slot in so many is for endpoints that answer."""
+_SHARE = 10
 _SILENT_AFTER = 1.0
 """Seconds, or a tenth of the endpoint's deadline if that is shorter."""
+_SOONEST = 0.05
+"""Seconds. Nobody is silent sooner, so what is younger need not be looked at."""
 _PAUSE_MS = 250
 
 
-def kept_free(slots: int) -> int:
-    """How many slots are for endpoints that answer."""
-    return slots // _SHARE
+class Out(NamedTuple):
+    """A request that is out."""
+
+    endpoint_id: str
+    began: float
+    timeout: float
 
 
-def sift(
-    claims: Sequence[Claim], targets: Mapping[str, Target], begun: Iterable[tuple[str, float]], room: int, now: float
-) -> tuple[Sequence[Claim], Sequence[Deferral]]:
-    """Which claims to take, and which to put off, if `room` is what those without an answer may take together.
+class Silence:
+    """Who is silent, as of the last look."""
 
-    `begun` are the requests in flight, each with its endpoint and when it began.
-    """
-    oldest: dict[str, float] = {}
-    for endpoint_id, at in begun:
-        if at < oldest.get(endpoint_id, now):
-            oldest[endpoint_id] = at
-    silent = {id_ for id_, at in oldest.items() if now - at >= _patience(targets.get(id_))}
-    taken, put_off = [], []
-    room -= sum(claim.endpoint_id not in silent for claim in claims)
-    for claim in claims:
-        if claim.endpoint_id not in silent:
-            taken.append(claim)
-        elif room > 0:
-            room -= 1
-            taken.append(claim)
-        else:
-            put_off.append(Deferral(claim, "unanswered", wait_ms=_PAUSE_MS))
-    return taken, put_off
+    def __init__(self, slots: int, now: Callable[[], float]) -> None:
+        self._slots = slots
+        self._now = now
+        # Endpoints with requests that have been out for a while, and when they answered since that was first seen.
+        self._answered: dict[str, float] = {}
+        self._silent: dict[str, int] = {}
+        self._unanswered = 0
 
+    def look(self, *out: Iterable[Out]) -> None:
+        """See which requests are out, in several lines, in each those that began first first."""
+        now = self._now()
+        answered: dict[str, float] = {}
+        silent: dict[str, int] = {}
+        for line in out:
+            for endpoint_id, began, timeout in takewhile(lambda each: now - each.began >= _SOONEST, line):
+                patience = max(_SOONEST, min(_SILENT_AFTER, timeout / 10))
+                if now - began >= patience:
+                    answered[endpoint_id] = self._answered.get(endpoint_id, -inf)
+                    if now - answered[endpoint_id] >= patience:
+                        silent[endpoint_id] = silent.get(endpoint_id, 0) + 1
+        self._answered, self._silent, self._unanswered = answered, silent, sum(silent.values())
 
-def _patience(target: Target | None) -> float:
-    return _SILENT_AFTER if target is None else min(_SILENT_AFTER, target.timeout / 10)
+    def answered(self, endpoint_id: str) -> None:
+        if endpoint_id in self._answered:
+            self._answered[endpoint_id] = self._now()
+
+    @property
+    def set_aside(self) -> int:
+        """How many requests that are out hold no slot."""
+        return min(max(0, self._unanswered - max(1, self._slots // _SHARE)), self._slots)
+
+    def sift(self, claims: Sequence[Claim]) -> tuple[Sequence[Claim], Sequence[Deferral]]:
+        """Which claims to take, and which to put off."""
+        if not self.set_aside:
+            return claims, ()
+        taken = [claim for claim in claims if claim.endpoint_id not in self._silent]
+        put_off = [claim for claim in claims if claim.endpoint_id in self._silent]
+        return taken, [Deferral(claim, "unanswered", wait_ms=_PAUSE_MS) for claim in put_off]

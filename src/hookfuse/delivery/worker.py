@@ -6,18 +6,20 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from hookfuse.breakers import AsyncBreakers
 from hookfuse.core import signing
 from hookfuse.core.delivery import Claim, Claims, Deferral
 from hookfuse.core.state import State, Transition
-from hookfuse.delivery import silence
-from hookfuse.delivery.courier import Courier, Flight, OnAttempt
+from hookfuse.delivery.claimer import Claimer
+from hookfuse.delivery.courier import Attempted, Courier, Flight, OnAttempt
 from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.settler import Settler
+from hookfuse.delivery.silence import Out, Silence
 from hookfuse.delivery.suspects import Suspects
 from hookfuse.delivery.targets import Target, Targets
 from hookfuse.errors import InvalidInput, StoreError
@@ -32,13 +34,15 @@ _TASK_EFFORT = 8
 _LONGEST_BREATH = 0.04
 """Seconds. After a claim that brought little, the worker waits as long as it took, so that the next one brings more:
 the busier the machine, the longer, and whoever comes to an idle one hardly waits."""
+_LOOKS_APART = 0.02
+"""Seconds between looks at who does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """How much a worker does at once, and how long it may take.
 
-    slots            requests in flight at most
+    slots            requests in flight at most; as many again may be set aside because they are not answered
     batch            deliveries in one claim at most
     lease            seconds after which a lost worker's claims come back
     longest_timeout  the longest request deadline that an endpoint may have
@@ -89,10 +93,12 @@ class Worker:
         self._store = store
         self._breakers = breakers
         self._targets = targets
+        self._on_attempt = on_attempt
         self._on_lost = on_lost
         self._offset = 0.0
         self._claim_took = 0.0
         self._room = asyncio.Event()
+        self._claimer = Claimer(store, self.settings.lease)
         self._settler = Settler(store, self._lost, self._written)
         self._courier = Courier(
             store,
@@ -103,10 +109,13 @@ class Worker:
             now=self.now,
             egress=egress,
             sign_ed25519=sign_ed25519,
-            on_attempt=on_attempt,
+            on_attempt=self._attempted,
         )
-        self._hands: dict[asyncio.Task[None], tuple[str, float]] = {}
-        self._flights: set[Flight] = set()
+        # Both in the order in which they began.
+        self._hands: dict[asyncio.Task[None], Out] = {}
+        self._flights: dict[Flight, None] = {}
+        self._silence = Silence(self.settings.slots, self.now)
+        self._looked_at = 0.0
         self._claimed: Sequence[Claim] = ()
         self._to_begin: deque[Claim] = deque()
         self._dial_before = 0.0
@@ -121,7 +130,19 @@ class Worker:
 
     @property
     def in_hand(self) -> int:
+        """Deliveries that are claimed and not concluded."""
         return len(self._hands) + len(self._flights) + len(self._to_begin) + len(self._claimed)
+
+    @property
+    def busy(self) -> int:
+        """Slots that are taken."""
+        return self.in_hand - self.set_aside
+
+    @property
+    def set_aside(self) -> int:
+        """Requests that are out without a slot, because nobody answers."""
+        self._look()
+        return min(self._silence.set_aside, self.in_hand)
 
     def stop(self) -> None:
         """Claim nothing more; `run` returns when what is in flight has ended, or after the grace."""
@@ -151,8 +172,7 @@ class Worker:
         """What is due, as soon as there is room for some of it; None: the database is away."""
         wanted = min(self.settings.batch, self.settings.slots)
         while self._free() < max(1, wanted // 4) and not self._stopping.is_set():
-            self._room.clear()
-            await self._room.wait()
+            await self._until_room()
         if self._stopping.is_set():
             return None
         # A worker of few slots too must try failing lanes, or they would never recover.
@@ -161,9 +181,7 @@ class Worker:
         began = time.monotonic()
         self._dial_before = began + self.settings.lease - self.settings.longest_timeout - self.settings.margin
         try:
-            claims = await self._store.claim(
-                min(self._free(), wanted), lease_ms=int(self.settings.lease * 1000), failing_limit=failing
-            )
+            claims = await self._claimer.claim(min(self._free(), wanted), failing)
         except StoreError as error:
             _log.warning("claiming waits for the database: %s", error)
             return None
@@ -172,7 +190,29 @@ class Worker:
         return claims
 
     def _free(self) -> int:
-        return self.settings.slots - self.in_hand - self._settler.waiting
+        return self.settings.slots - self.busy - self._settler.waiting
+
+    async def _until_room(self) -> None:
+        """Something has ended, or it is time to look again at who does not answer."""
+        self._room.clear()
+        looking = asyncio.get_running_loop().call_later(_LOOKS_APART, self._room.set)
+        try:
+            await self._room.wait()
+        finally:
+            looking.cancel()
+
+    def _look(self) -> None:
+        """See who does not answer."""
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOKS_APART:
+            self._looked_at = now
+            flights = (Out(each.claim.endpoint_id, each.started, each.target.timeout) for each in self._flights)
+            self._silence.look(flights, self._hands.values())
+
+    def _attempted(self, attempted: Attempted) -> None:
+        if attempted.result.status is not None:
+            self._silence.answered(attempted.claim.endpoint_id)
+        self._on_attempt(attempted)
 
     async def _begin_with(self, claims: Sequence[Claim]) -> None:
         """Hand these out after those before them. Returns at once, so that the next can be claimed meanwhile."""
@@ -193,7 +233,7 @@ class Worker:
         """Begin with claims, a few in each turn of the loop, so that answers and the next claim do not wait for all."""
         try:
             targets = await self._targets.of(claims)
-            taken, refused = self._suspects.sift(self._of_who_answers(claims, targets))
+            taken, refused = self._suspects.sift(self._of_who_answers(claims))
             self._to_begin = deque(taken)
             if refused and not await self._give_back(refused):
                 return
@@ -212,14 +252,9 @@ class Worker:
             self._to_begin.clear()
             self._room.set()
 
-    def _of_who_answers(self, claims: Sequence[Claim], targets: Mapping[str, Target]) -> Sequence[Claim]:
-        """All of them, unless slots are scarce; then some are put off."""
-        kept = silence.kept_free(self.settings.slots)
-        if self._free() >= kept:
-            return claims
-        begun = [*((each.claim.endpoint_id, each.started) for each in self._flights), *self._hands.values()]
-        room = self._free() + len(claims) - kept
-        taken, put_off = silence.sift(claims, targets, begun, room, self.now())
+    def _of_who_answers(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Those that may have slots; the others are put off."""
+        taken, put_off = self._silence.sift(claims)
         for each in put_off:
             self._settler.defer(each)
         return taken
@@ -243,21 +278,21 @@ class Worker:
         self._failing += claim.failing
         flight = self._courier.launch(claim, target, dial_before, self._landed)
         if flight is None:
-            self._take_in_hand(claim, self._courier.deliver(claim, target, dial_before))
+            self._take_in_hand(claim, target, self._courier.deliver(claim, target, dial_before))
             return False
-        self._flights.add(flight)
+        self._flights[flight] = None
         return True
 
     def _landed(self, flight: Flight, rest: Coroutine[Any, Any, None] | None) -> None:
-        self._flights.discard(flight)
+        self._flights.pop(flight, None)
         if rest is None:
             self._ended(flight.claim)
         else:
-            self._take_in_hand(flight.claim, rest)
+            self._take_in_hand(flight.claim, flight.target, rest)
 
-    def _take_in_hand(self, claim: Claim, steps: Coroutine[Any, Any, None]) -> None:
+    def _take_in_hand(self, claim: Claim, target: Target | None, steps: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(steps)
-        self._hands[task] = (claim.endpoint_id, self.now())
+        self._hands[task] = Out(claim.endpoint_id, self.now(), inf if target is None else target.timeout)
 
         def ended(task: asyncio.Task[None]) -> None:
             del self._hands[task]
@@ -308,7 +343,8 @@ class Worker:
         self._stopping.set()
         if self._handing is not None:
             await asyncio.wait([self._handing])
-        for claim in (*self._to_begin, *self._claimed):
+        late = await self._claimer.late(self.settings.margin)
+        for claim in (*self._to_begin, *self._claimed, *late):
             self._settler.defer(Deferral(claim, "released"))
         self._to_begin.clear()
         self._claimed = ()
@@ -327,5 +363,7 @@ class Worker:
         try:
             async with asyncio.timeout(self.settings.margin):
                 await self._settler.flush()
+                await self._claimer.last_look()
         except TimeoutError:
-            _log.warning("%d claims could not be settled; they come back when their leases end", self._settler.waiting)
+            if waiting := self._settler.waiting:
+                _log.warning("%d claims could not be settled; they come back when their leases end", waiting)

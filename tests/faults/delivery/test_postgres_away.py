@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from hookfuse.stores.postgres.queries import SQL
 from hookfuse.testing.receivers import Ok
-from tests.faults.delivery.databases import PostgresDatabase
+from tests.faults.delivery.databases import PostgresDatabase, leases
+from tests.faults.delivery.producer import Producer
 from tests.faults.delivery.site import Site, until
 from tests.faults.delivery.sizes import Sizes, seed
 from tests.faults.delivery.station import new_message
 from tests.servers.packages import install, missing
 from tests.servers.postgres import Server, serving
 from tests.servers.proxy import Proxy
+from tests.unit.stores.postgres_scene import opened, until_someone_waits
 
 pytestmark = pytest.mark.anyio
 
 BACK_WITHIN = 5.0
+LONG_LEASE = 300.0
 
 
 @pytest.fixture
@@ -89,6 +95,95 @@ async def test_d1_cut_in_the_commit(far: Site, proxy: Proxy) -> None:
     await far.rest()
     report = await far.report(producer, duplicates=2 * far.sizes.workers * far.sizes.slots)
     assert report.sound, report
+
+
+async def hand_in(server: Server, producer: Producer, name: str) -> None:
+    """A message that does not take the way by the proxy."""
+    message = new_message(f"key-{name}", f'"{name}"'.encode())
+    async with opened(server.url) as store:
+        await store.accept([message])
+    producer.note(message.id, message.payload)
+
+
+@asynccontextmanager
+async def claim_under_way(server: Server, producer: Producer, name: str) -> AsyncIterator[None]:
+    """A message whose claim has begun, and is made once the lane is let go that it waits for."""
+    other = await asyncpg.connect(server.url)
+    try:
+        async with other.transaction():
+            await other.fetch("SELECT 1 FROM hookfuse.lanes ORDER BY endpoint_id LIMIT 1 FOR UPDATE")
+            await hand_in(server, producer, name)
+            await until_someone_waits(other)
+            yield
+    finally:
+        await other.close()
+
+
+async def check_that_nobody_noticed(site: Site, producer: Producer) -> None:
+    (deaths,) = await site.database.rows("SELECT sum(deaths) FROM {schema}deliveries")
+    assert deaths[0] == 0
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def test_d1_the_answer_to_a_claim_is_lost(far: Site, server: Server, proxy: Proxy) -> None:
+    """What was claimed when the connection broke is sent once, seconds later and not at its lease's end: no death."""
+    await far.alike()
+    await far.process(accepts=False, lease=LONG_LEASE).start()
+    producer = far.producer()
+    for turn in range(3):
+        async with claim_under_way(server, producer, f"{turn}"):
+            proxy.mute()
+        # Let go, the claim is committed at once.
+        await until(lambda: _has_leases(far))
+        proxy.reset()
+        proxy.heal()
+        await until(far._at_rest, BACK_WITHIN)
+    await check_that_nobody_noticed(far, producer)
+
+
+async def test_d1_a_claim_is_made_after_its_connection_was_cut(far: Site, server: Server, proxy: Proxy) -> None:
+    """A claim that the server makes while its worker is back and has looked for it in vain is found all the same."""
+    await far.alike()
+    await far.process(accepts=False, lease=LONG_LEASE).start()
+    producer = far.producer()
+    async with claim_under_way(server, producer, "late"):
+        proxy.reset()
+        proxy.heal()
+        await until(lambda: _has_looked(far), BACK_WITHIN)
+        assert not await leases(far.database)
+    await until(far._at_rest, BACK_WITHIN)
+    assert "the answer to a claim was lost" in far.said()
+    await check_that_nobody_noticed(far, producer)
+
+
+async def test_a_cancelled_worker_waits_for_its_claim(far: Site, server: Server) -> None:
+    """A worker that is cancelled while Postgres works on its claim gives back what it brings; no lease is left."""
+    await far.alike()
+    producer = far.producer()
+    async with far.station(lease=LONG_LEASE, margin=BACK_WITHIN) as station:
+        running = asyncio.create_task(station.worker.run())
+        async with claim_under_way(server, producer, "cancelled"):
+            running.cancel()
+            done, _ = await asyncio.wait([running], timeout=0.1)
+            assert not done
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert not await leases(far.database)
+    assert far.receipts() == []
+    await far.process(accepts=False).start()
+    await far.rest()
+    await check_that_nobody_noticed(far, producer)
+
+
+async def _has_looked(site: Site) -> bool:
+    """Whether the last that some connection was asked is what a lost claim had taken."""
+    asked = "SELECT query FROM pg_stat_activity WHERE state = 'idle' AND application_name = 'hookfuse deliver'"
+    return any(query == SQL["leases_of_tokens"] for (query,) in await site.database.rows(asked))
+
+
+async def _has_leases(site: Site) -> bool:
+    return bool(await leases(site.database))
 
 
 def another_clock(offset: str) -> dict[str, str]:

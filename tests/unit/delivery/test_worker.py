@@ -809,7 +809,7 @@ async def test_what_was_sent_is_written_though_the_grace_is_over(post: Post, mon
 
 
 async def test_endpoints_that_begin_to_hang_leave_slots_to_others(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wide lanes whose endpoints stop answering get three slots in four, and the rest serves those that answer."""
+    """Wide lanes whose endpoints stop answering get nothing more, hold a tenth of the slots, and others go on."""
     for number in range(2):
         await post.endpoint(f"ep_bad_{number}", url=f"http://127.0.0.1:8{number}/", event_types=["invoice.paid"])
     for number in range(2):
@@ -839,7 +839,9 @@ async def test_endpoints_that_begin_to_hang_leave_slots_to_others(post: Post, mo
             await post.bench.send(event_type="well")
             await post.until(DeliveryState.SENT, before + number + 1)
             post.clock.advance(0.5)
-        assert hanging == 15
+        # Some may have gone before anyone looked at the clock.
+        assert 10 <= hanging == worker.in_hand
+        assert worker.in_hand - worker.set_aside == 2
         hang.set()
         async with asyncio.timeout(20):
             while await post.store.count(Chosen("app_1", states=(DeliveryState.SENT,))) < before + 60:
