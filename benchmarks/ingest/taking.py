@@ -13,6 +13,7 @@ from benchmarks.delivery.world import Place, app_id, emptied, run, settle_in
 from benchmarks.ingest.load import CONNECTIONS, Taken, post
 from benchmarks.report import Bar, say, table
 from hookfuse.app.station import Station
+from tests.servers.ports import free_port
 
 APPS = 100
 MESSAGES = 12_000
@@ -56,7 +57,7 @@ def api(place: Place, urls: Sequence[str]) -> Iterator[tuple[int, str]]:
     """An API process over an empty place with an application and an endpoint for each URL; its port and a key."""
     run(emptied(place))
     run(_furnish(place, urls))
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "benchmarks.ingest.server", place.database, str(place.key_file), str(port)]
     process = subprocess.Popen([*command, *filter(None, [place.redis])], stdout=subprocess.PIPE, text=True)
     try:
@@ -74,7 +75,7 @@ async def _furnish(place: Place, urls: Sequence[str]) -> None:
 
 @contextmanager
 def _bare() -> Iterator[int]:
-    port = _free_port()
+    port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.ingest.bare", str(port)])
     try:
         _await_port(port)
@@ -82,12 +83,6 @@ def _bare() -> Iterator[int]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _await_port(port: int) -> None:

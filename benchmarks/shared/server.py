@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import redis
 
+from tests.servers.ports import free_port
 from tests.servers.redis import Server
 
 
 @contextmanager
 def running() -> Iterator[str]:
     """A new, empty server; yields its URL."""
-    port = _free_port()
+    port = free_port()
     server = Server("redis", "--port", str(port), "--bind", "127.0.0.1")
     server.start()
     try:
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.remove()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def said(client: redis.Redis, section: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.stores.postgres import PostgresStore
 from hookfuse.stores.postgres.connections import Connections, Purpose
 from tests.servers.packages import install, missing
+from tests.servers.ports import free_port
 
 STARTS_WITHIN = 10.0
 OPEN = Chosen("app_1", states=(DeliveryState.PENDING, DeliveryState.SENDING))
@@ -54,9 +55,7 @@ def pooler_url(postgres_url: str, tmp_path: Path) -> Iterator[str]:
     """The database of the test through a pooler with three connections for everybody."""
     program = find_pgbouncer()
     server = urlsplit(postgres_url)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        listen = probe.getsockname()[1]
+    listen = free_port()
     settings = tmp_path / "pgbouncer.ini"
     settings.write_text(SETTINGS.format(host=server.hostname, port=server.port, user=server.username, listen=listen))
     # It refuses to run as root; nobody may not look into our folder, so it reads its settings from its input.

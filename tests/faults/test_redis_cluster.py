@@ -17,7 +17,8 @@ from hookfuse import AsyncBreakers, BreakerOpen, Breakers, Outcome, Override, Po
 from hookfuse.errors import StoreError
 from hookfuse.stores.redis import RedisStore
 from hookfuse.testing.redis import connect
-from tests.servers.cluster import Cluster, free_ports
+from tests.servers.cluster import Cluster
+from tests.servers.ports import free_port
 from tests.servers.redis import Server
 from tests.servers.waiting import wait_until
 
@@ -184,7 +185,7 @@ def test_a_node_under_the_wrong_url(cluster_url: str) -> None:
 
 def test_a_server_under_the_wrong_url() -> None:
     """A single server under redis+cluster:// is told as such."""
-    (port,) = free_ports(1)
+    port = free_port()
     server = Server("redis", "--port", str(port))
     server.start()
     try:

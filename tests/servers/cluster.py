@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import redis
 from redis.crc import key_slot
 
 from hookfuse.stores.redis.keys import Keys
+from tests.servers.ports import free_port
 from tests.servers.redis import Server
 from tests.servers.waiting import wait_until
 
@@ -39,9 +39,8 @@ class Node(Server):
     """One server of a cluster; its data is gone after a stop, its slots and its friends are not."""
 
     def __init__(self, kind: str) -> None:
-        self.port, bus = free_ports(2)
-        super().__init__(kind, "--port", str(self.port), "--cluster-port", str(bus), *_OPTIONS)
-        self.bus = bus
+        self.port, self.bus = free_port(), free_port()
+        super().__init__(kind, "--port", str(self.port), "--cluster-port", str(self.bus), *_OPTIONS)
 
     def command(self, *words: object) -> Any:
         with redis.Redis.from_url(self.url, protocol=2) as client:
@@ -145,12 +144,3 @@ def running_cluster(kind: str = "redis") -> Iterator[str]:
         yield cluster.url
     finally:
         cluster.remove()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses; held all at once, so that no two are the same."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

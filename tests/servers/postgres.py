@@ -16,7 +16,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -30,6 +29,7 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from tests.servers.packages import install, missing
+from tests.servers.ports import free_port
 
 OLDEST = 15
 
@@ -85,15 +85,6 @@ def _user() -> int | None:
     return known.get("postgres", known.get("nobody"))
 
 
-def _free_port() -> int:
-    # Below the ports that the system gives to clients: nobody may take it while the server is stopped.
-    while True:
-        port = random.randrange(15_000, 32_000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-
-
 class Server:
     """A server of our own; may be stopped and started again on the same data.
 
@@ -109,7 +100,7 @@ class Server:
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
         self.socket_url = f"postgresql://postgres@/postgres?host={self._folder}&port={self._port}"
         self._settings = self._chosen(options or {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from hookfuse.delivery.notify_addresses import NoticeDefaults
 from hookfuse.delivery.targets import Defaults
 from hookfuse.delivery.worker import WorkerSettings
 from hookfuse.testing.receivers import Receivers, ReceiversProcess
+from tests.servers.ports import free_port
 from tests.service.programs import environment
 
 
@@ -103,12 +103,9 @@ async def running(
     station = Station(chosen)
     async with station, station.leader:
         _, admin = await make_key(station.store, Role.ADMIN, "first")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         app = make_app(station, settings=settings or WebSettings())
         config = server_config(app, app.ingest)
-        config.port = port
+        config.port = port = free_port()
         server = uvicorn.Server(config)
         tasks = [asyncio.create_task(server.serve())]
         if working:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.packages import missing
+from tests.servers.ports import free_port
 from tests.service.programs import ROOT, Served, environment, hookfuse, serving, typed, until
 
 LISTENING = ("127.0.0.1", 8401)
@@ -97,9 +98,7 @@ def test_plain_start(tmp_path: Path, log: Path, shell: Path) -> None:
 
 def test_the_start_keeps_what_was_set(tmp_path: Path, log: Path, shell: Path) -> None:
     """The start that it prints listens where the first one did, though that stood in the environment only."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.2", 0))
-        port = free.getsockname()[1]
+    port = free_port("127.0.0.2")
     settings = {"host": "127.0.0.2", "port": str(port), "policy": '{"window": 30}'}
     env = environment(tmp_path / "data", **settings, allowed_networks="", dashboard_password="canary, and longer")
     with serving(env, log=log) as served:

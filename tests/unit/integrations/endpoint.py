@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
+from tests.servers.ports import free_port
+
 _PATIENCE = 10.0  # seconds before a wait that should be short gives up
 
 
@@ -102,6 +104,4 @@ class _Server(ThreadingHTTPServer):
 
 def unused_url() -> str:
     """An address that refuses connections."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"

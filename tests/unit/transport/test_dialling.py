@@ -18,6 +18,7 @@ import trustme
 from hookfuse.core.sending import Request, Trouble
 from hookfuse.transport import DnsResolver, HttpSender, Limits
 from hookfuse.transport.troubles import os_failure
+from tests.servers.ports import free_port
 from tests.unit.transport.certificates import serving, trusting
 from tests.unit.transport.full import full_port
 from tests.unit.transport.nameserver import naming
@@ -30,7 +31,6 @@ from tests.unit.transport.receiver import (
     request,
     silent,
     until,
-    unused_port,
 )
 
 SLACK = 0.5
@@ -39,7 +39,7 @@ SLACK = 0.5
 async def test_a_refused_connection_is_the_endpoints() -> None:
     """Nobody listening is a failure of the endpoint."""
     sender = HttpSender(LOOPBACK)
-    result = await sender.send(request(f"http://127.0.0.1:{unused_port()}/"))
+    result = await sender.send(request(f"http://127.0.0.1:{free_port()}/"))
     await sender.close()
     assert (result.status, result.trouble) == (None, Trouble.CONNECT)
     assert "refused" in result.detail

@@ -13,9 +13,10 @@ import trustme
 from hookfuse.core.sending import Trouble
 from hookfuse.errors import InvalidInput
 from hookfuse.transport import DnsResolver, HttpSender, Proxy
+from tests.servers.ports import free_port
 from tests.unit.transport.certificates import serving, trusting
 from tests.unit.transport.nameserver import naming
-from tests.unit.transport.receiver import LOOPBACK, OK, Receiver, Script, answering, receiving, request, unused_port
+from tests.unit.transport.receiver import LOOPBACK, OK, Receiver, Script, answering, receiving, request
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,7 +142,7 @@ async def test_a_proxy_that_is_not_there_is_our_trouble(host: str) -> None:
     """Without its proxy the sender blames no endpoint."""
     async with naming(hook_test=["127.0.0.1"]) as names:
         resolver = DnsResolver([names.address], hosts={})
-        sender = HttpSender(LOOPBACK, proxy=Proxy(host, unused_port()), resolver=resolver)
+        sender = HttpSender(LOOPBACK, proxy=Proxy(host, free_port()), resolver=resolver)
         result = await sender.send(request("http://hook.test/"))
         assert (result.trouble, result.detail) == (Trouble.LOCAL, "The egress proxy cannot be reached.")
         await sender.close()
