@@ -128,6 +128,8 @@ class HttpSender:
         left = request.timeout - (monotonic() - started)
         route = await _in_time(self._find(pool, request.destination), left, "the name was resolved")
         if isinstance(route, Failure):
+            if route.exhausted:
+                pool.shed()
             in_line = route.trouble is Trouble.TIMEOUT and not self._resolver.asked(request.destination.host)
             return _failed(NOT_ASKED if in_line else route, started)
         left = request.timeout - (monotonic() - started)

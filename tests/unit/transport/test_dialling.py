@@ -95,6 +95,20 @@ async def test_without_file_descriptors_the_trouble_is_ours() -> None:
         await sender.close()
 
 
+async def test_a_look_up_without_a_descriptor_lets_idle_connections_go() -> None:
+    """Where it is the look-up that lacks a descriptor, idle connections are let go, and the next one is made."""
+    keeping = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: timeout=60\r\n\r\n"
+    async with naming(hook_test=["127.0.0.1"]) as names, receiving(answering(keeping)) as receiver:
+        sender = HttpSender(LOOPBACK, resolver=DnsResolver([names.address], hosts={}))
+        await asyncio.gather(*(sender.send(request(receiver.url())) for _ in range(4)))
+        with no_more_descriptors():
+            result = await sender.send(request(receiver.url(host="hook.test")))
+            assert result.trouble is Trouble.LOCAL
+            await until(lambda: sender.connections == receiver.open == 0)
+            assert (await sender.send(request(receiver.url(host="hook.test")))).status == 200
+        await sender.close()
+
+
 async def test_the_other_family_is_tried_when_one_refuses() -> None:
     """An address that refuses costs nothing if another one answers."""
     async with naming(hook_test=["127.0.0.1", "::1"]) as names, receiving(answering(OK)) as receiver:
