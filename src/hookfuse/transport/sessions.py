@@ -60,6 +60,10 @@ class Handshake:
         return Session(None, self._began + _AN_HOUR)
 
     def _taken(self) -> Session:
+        if self._object.version() is None:
+            # In the midst of another handshake, which a server may begin together with its answer (or so it looks when
+            # a ticket is cut in two). The session may be of one that is not verified yet.
+            return Session(None, self._began + _AN_HOUR)
         ticket = self._object.session
         # One without an id cannot be resumed.
         if ticket is None or not ticket.id or len(self._object.getpeercert(True) or b"") > _LARGEST_CERTIFICATE:

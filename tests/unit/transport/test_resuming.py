@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -291,10 +291,32 @@ def test_a_session_lasts_no_longer_than_its_ticket(
     """A server that says how long its ticket lasts is taken at its word, within the hour."""
     monkeypatch.setattr("hookfuse.transport.sessions.monotonic", lambda: 0.0)
     ticket = SimpleNamespace(id=b"1", ticket_lifetime_hint=said)
-    tls = SimpleNamespace(session=ticket, getpeercert=lambda binary: b"")
+    tls = SimpleNamespace(session=ticket, getpeercert=lambda binary: b"", version=lambda: "TLSv1.3")
     handshake = Handshake(cast("ssl.SSLContext", SimpleNamespace(wrap_bio=lambda *_: tls)), None)
     handshake.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
     assert handshake.session().until == lasts
+
+
+class _InAnotherHandshake(ssl.SSLObject):
+    """As OpenSSL is once a server has asked for a new handshake, or sent a part of a ticket, after its answer."""
+
+    def version(self) -> str | None:
+        return None
+
+    def getpeercert(self, binary_form: bool = False) -> Any:
+        if binary_form:
+            raise ValueError("handshake not done yet")
+        return super().getpeercert()
+
+
+async def test_a_server_that_begins_another_handshake_has_answered(ca: trustme.CA) -> None:
+    """With its answer a server may begin a new handshake: the answer counts, and no session is taken in its midst."""
+    context = trusting(ca)
+    context.sslobject_class = _InAnotherHandshake
+    async with server(serving(ca.issue_cert("hook.test"))) as peer, sending(ca, context=context) as sender:
+        for _ in range(2):
+            assert (await peer.send(sender)).status == 200
+        assert peer.resumed == [False, False]
 
 
 async def test_a_session_is_of_its_sender(ca: trustme.CA) -> None:
