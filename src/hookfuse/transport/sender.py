@@ -147,7 +147,9 @@ class HttpSender:
         assert result is not None, "only a connection that was used before can turn out to be closed"
         # What a connection tells of itself is read once, so that kept ones pay nothing for it.
         connection.heed(self._limits.idle_longest)
-        self._dialer.used(request.destination, connection, answered=result.status is not None)
+        # A route without addresses was dropped in the meantime, and so must be what this exchange could tell of it.
+        kept = result.status is not None and bool(route.addresses)
+        self._dialer.used(request.destination, connection, answered=kept)
         return result
 
     async def _find(self, pool: Pool, destination: Destination) -> Route | Failure:

@@ -266,6 +266,28 @@ async def test_a_blocked_host_keeps_no_session(ca: trustme.CA) -> None:
         assert peer.resumed == [False, False]
 
 
+async def test_an_answer_that_comes_after_a_block_brings_no_session(ca: trustme.CA) -> None:
+    """What was under way when the destination was blocked is not remembered either."""
+    allowed = asyncio.Event()
+
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await receiver.read(reader)
+        await allowed.wait()
+        writer.write(LEAVE)
+        await writer.drain()
+
+    async with server(serving(ca.issue_cert("hook.test")), script) as peer, sending(ca) as sender:
+        under_way = asyncio.create_task(peer.send(sender))
+        await peer.receiver.arrived.wait()
+        sender.networks = Networks(allowed=("127.0.0.0/8",), forbidden=("127.0.0.1/32",))
+        assert (await peer.send(sender)).trouble is Trouble.BLOCKED
+        allowed.set()
+        assert (await under_way).status == 200
+        sender.networks = LOOPBACK
+        assert (await peer.send(sender)).status == 200
+        assert peer.resumed == [False, False]
+
+
 @pytest.mark.parametrize("limits", [Limits(sessions=2), Limits(hosts=2)])
 async def test_remembered_sessions_are_bounded(ca: trustme.CA, limits: Limits) -> None:
     """Beyond their number, or with its host, the session goes that was not used for longest."""
