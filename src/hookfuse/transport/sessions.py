@@ -14,11 +14,14 @@ from __future__ import annotations
 import ssl
 from collections import OrderedDict
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
+
+from hookfuse.transport.tls import Metered
 
 _AN_HOUR: Final = 3_600.0
-_LARGEST_CERTIFICATE: Final = 16_384
-"""Bytes. A session holds the certificate of its server, and servers may be strangers with a thousand names each."""
+_LARGEST: Final = 16_384
+"""Bytes of a handshake and the tickets after it. A session holds the certificate of its server and a ticket, which may
+have 64 KiB, and servers may be strangers with a thousand names each."""
 
 
 class Session(NamedTuple):
@@ -36,6 +39,8 @@ class Handshake:
     """
 
     def __init__(self, context: ssl.SSLContext, offered: Session | None) -> None:
+        # What the context makes then; nobody else notices.
+        context.sslobject_class = Metered
         self._context = context
         self._offered = offered
         self._began = monotonic()
@@ -48,7 +53,8 @@ class Handshake:
         server_hostname: str | None = None,
     ) -> ssl.SSLObject:
         ticket = None if self._offered is None else self._offered.ticket
-        self._object = self._context.wrap_bio(incoming, outgoing, server_side, server_hostname, ticket)
+        self._object = cast("Metered", self._context.wrap_bio(incoming, outgoing, server_side, server_hostname, ticket))
+        self._object.incoming = incoming
         return self._object
 
     def session(self) -> Session:
@@ -65,8 +71,8 @@ class Handshake:
             # a ticket is cut in two). The session may be of one that is not verified yet.
             return Session(None, self._began + _AN_HOUR)
         ticket = self._object.session
-        # One without an id cannot be resumed.
-        if ticket is None or not ticket.id or len(self._object.getpeercert(True) or b"") > _LARGEST_CERTIFICATE:
+        # What is pending is data of a response that was cut. A session without an id cannot be resumed.
+        if ticket is None or not ticket.id or self._object.beside - self._object.pending() > _LARGEST:
             return Session(None, self._began + _AN_HOUR)
         return Session(ticket, self._began + min(ticket.ticket_lifetime_hint or _AN_HOUR, _AN_HOUR))
 

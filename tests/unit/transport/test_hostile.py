@@ -166,6 +166,36 @@ async def test_no_more_than_64_kib_of_a_response_are_read(
     assert set(taken[1:]) == {64 * KIB}
 
 
+async def test_tickets_without_an_end_end_the_connection(ca: trustme.CA) -> None:
+    """A server that goes on with TLS itself, of which no reader of the data would hear, is left to itself."""
+    context = serving(ca.issue_cert("127.0.0.1"))
+    context.num_tickets = 5_000
+    sender = HttpSender(LOOPBACK, ssl_context=trusting(ca))
+    async with receiving(silent, tls=context) as receiver:
+        result = await sender.send(request(receiver.url(scheme="https")))
+        assert (result.trouble, result.detail) == (Trouble.TLS, "Too much came that was no data.")
+        await until(lambda: sender.connections == receiver.open == 0)
+        await sender.close()
+
+
+async def test_data_in_the_smallest_records_is_data(ca: trustme.CA) -> None:
+    """What TLS puts around each byte of a response does not count as too much, on however many responses."""
+
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await receiver.read(reader)
+            for byte in b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5_000:
+                writer.write(bytes((byte,)))
+
+    sender = HttpSender(LOOPBACK, ssl_context=trusting(ca))
+    async with receiving(script, tls=serving(ca.issue_cert("127.0.0.1"))) as receiver:
+        for _ in range(4):
+            result = await sender.send(request(receiver.url(scheme="https")))
+            assert (result.status, len(result.body)) == (200, 5_000)
+        assert receiver.connections == 1
+        await sender.close()
+
+
 @contextmanager
 def pouring(head: bytes, piece: bytes, *, tls: ssl.SSLContext | None) -> Iterator[int]:
     """Floods from a thread of its own: whenever we read, there is as much to read as the system holds."""

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import trustme
@@ -313,29 +313,19 @@ def test_a_session_lasts_no_longer_than_its_ticket(
     """A server that says how long its ticket lasts is taken at its word, within the hour."""
     monkeypatch.setattr("hookfuse.transport.sessions.monotonic", lambda: 0.0)
     ticket = SimpleNamespace(id=b"1", ticket_lifetime_hint=said)
-    tls = SimpleNamespace(session=ticket, getpeercert=lambda binary: b"", version=lambda: "TLSv1.3")
+    tls = SimpleNamespace(session=ticket, beside=0, pending=lambda: 0, version=lambda: "TLSv1.3")
     handshake = Handshake(cast("ssl.SSLContext", SimpleNamespace(wrap_bio=lambda *_: tls)), None)
     handshake.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
     assert handshake.session().until == lasts
 
 
-class _InAnotherHandshake(ssl.SSLObject):
-    """As OpenSSL is once a server has asked for a new handshake, or sent a part of a ticket, after its answer."""
-
-    def version(self) -> str | None:
-        return None
-
-    def getpeercert(self, binary_form: bool = False) -> Any:
-        if binary_form:
-            raise ValueError("handshake not done yet")
-        return super().getpeercert()
-
-
-async def test_a_server_that_begins_another_handshake_has_answered(ca: trustme.CA) -> None:
+async def test_a_server_that_begins_another_handshake_has_answered(
+    monkeypatch: pytest.MonkeyPatch, ca: trustme.CA
+) -> None:
     """With its answer a server may begin a new handshake: the answer counts, and no session is taken in its midst."""
-    context = trusting(ca)
-    context.sslobject_class = _InAnotherHandshake
-    async with server(serving(ca.issue_cert("hook.test"))) as peer, sending(ca, context=context) as sender:
+    # What OpenSSL says then.
+    monkeypatch.setattr(ssl.SSLObject, "version", lambda tls: None)
+    async with server(serving(ca.issue_cert("hook.test"))) as peer, sending(ca) as sender:
         for _ in range(2):
             assert (await peer.send(sender)).status == 200
         assert peer.resumed == [False, False]
@@ -358,3 +348,26 @@ async def test_a_huge_certificate_is_not_remembered(ca: trustme.CA) -> None:
         for _ in range(2):
             assert (await peer.send(sender)).status == 200
         assert peer.resumed == [False, False]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_huge_ticket_is_not_remembered(ca: trustme.CA, version: ssl.TLSVersion) -> None:
+    """A session holds its ticket, into which a server may put what it likes: here it is the client's certificate."""
+    context = speaking(version, ca.issue_cert("hook.test"))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    ca.configure_trust(context)
+    ours = trusting(ca)
+    ca.issue_cert(*[f"{number:060}.test" for number in range(300)]).configure_cert(ours)
+    async with server(context) as peer, sending(ca, context=ours) as sender:
+        for _ in range(2):
+            assert (await peer.send(sender)).status == 200
+        assert peer.resumed == [False, False]
+
+
+async def test_a_huge_answer_is_no_huge_session(ca: trustme.CA) -> None:
+    """A response that is cut leaves data behind, which does not count as a part of the session."""
+    huge = answering(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + b"x" * 200_000)
+    async with server(serving(ca.issue_cert("hook.test")), huge) as peer, sending(ca) as sender:
+        for _ in range(2):
+            assert (await peer.send(sender)).truncated
+        assert peer.resumed == [False, True]
