@@ -44,12 +44,12 @@ class Dialer:
         connection = Connection(self._limits, opened.address, owner, connecting, handshake)
         return await self._hand_over(opened, connection, destination, owner)
 
-    def used(self, destination: Destination, connection: Connection, answered: bool) -> None:
-        """Learn from the first exchange of a connection how to resume its session."""
+    def used(self, destination: Destination, connection: Connection, *, keep: bool) -> None:
+        """Learn from the first exchange of a connection how to resume its session, or that it is not to be kept."""
         handshake, connection.handshake = connection.handshake, None
         if handshake is None or not self._limits.sessions:
             return
-        if answered:
+        if keep:
             self.sessions.keep(destination.host, destination.port, handshake.session())
         else:
             # It may have been the session that the server could not go on with.

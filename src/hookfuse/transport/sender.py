@@ -148,8 +148,8 @@ class HttpSender:
         # What a connection tells of itself is read once, so that kept ones pay nothing for it.
         connection.heed(self._limits.idle_longest)
         # A route without addresses was dropped in the meantime, and so must be what this exchange could tell of it.
-        kept = result.status is not None and bool(route.addresses)
-        self._dialer.used(request.destination, connection, answered=kept)
+        keep = result.status is not None and bool(route.addresses)
+        self._dialer.used(request.destination, connection, keep=keep)
         return result
 
     async def _find(self, pool: Pool, destination: Destination) -> Route | Failure:
