@@ -7,7 +7,8 @@ once a request has been out for a while in which nothing was answered. Silent en
 together, as failing ones do. Beyond that they get nothing more, and are looked at again a moment later; and what they
 already have is set aside: it goes on to its deadline without a slot, as much as there are slots.
 
-An endpoint that is only slow keeps answering, so it is not silent.
+An endpoint that is only slow keeps answering, so it is not silent. One that answered what was sent after the request it
+leaves hanging gets more: without it nobody would learn before the deadline that it is well.
 """
 
 from __future__ import annotations
@@ -41,28 +42,34 @@ class Silence:
     def __init__(self, slots: int, now: Callable[[], float]) -> None:
         self._slots = slots
         self._now = now
-        # Endpoints with requests that have been out for a while, and when they answered since that was first seen.
+        # When endpoints answered last, of those that did a moment ago or have requests that have been out for a while.
         self._answered: dict[str, float] = {}
-        self._silent: dict[str, int] = {}
+        self._put_off: set[str] = set()
         self._unanswered = 0
 
     def look(self, *out: Iterable[Out]) -> None:
         """See which requests are out, in several lines, in each those that began first first."""
         now = self._now()
-        answered: dict[str, float] = {}
-        silent: dict[str, int] = {}
+        late: set[str] = set()
+        self._put_off = set()
+        self._unanswered = 0
         for line in out:
             for endpoint_id, began, timeout in takewhile(lambda each: now - each.began >= _SOONEST, line):
                 patience = max(_SOONEST, min(_SILENT_AFTER, timeout / 10))
                 if now - began >= patience:
-                    answered[endpoint_id] = self._answered.get(endpoint_id, -inf)
-                    if now - answered[endpoint_id] >= patience:
-                        silent[endpoint_id] = silent.get(endpoint_id, 0) + 1
-        self._answered, self._silent, self._unanswered = answered, silent, sum(silent.values())
+                    late.add(endpoint_id)
+                    answered = self._answered.get(endpoint_id, -inf)
+                    if now - answered >= patience:
+                        self._unanswered += 1
+                        # Whoever answered what came later is well: it only was not asked since.
+                        if began >= answered:
+                            self._put_off.add(endpoint_id)
+        # An answer is forgotten when every request that is not late yet began after it.
+        self._answered = {id_: at for id_, at in self._answered.items() if now - at < _SILENT_AFTER or id_ in late}
 
     def answered(self, endpoint_id: str) -> None:
-        if endpoint_id in self._answered:
-            self._answered[endpoint_id] = self._now()
+        self._answered[endpoint_id] = self._now()
+        self._put_off.discard(endpoint_id)
 
     @property
     def set_aside(self) -> int:
@@ -73,6 +80,6 @@ class Silence:
         """Which claims to take, and which to put off."""
         if not self.set_aside:
             return claims, ()
-        taken = [claim for claim in claims if claim.endpoint_id not in self._silent]
-        put_off = [claim for claim in claims if claim.endpoint_id in self._silent]
+        taken = [claim for claim in claims if claim.endpoint_id not in self._put_off]
+        put_off = [claim for claim in claims if claim.endpoint_id in self._put_off]
         return taken, [Deferral(claim, "unanswered", wait_ms=_PAUSE_MS) for claim in put_off]

@@ -69,8 +69,45 @@ def test_who_is_slow_keeps_answering(clock: ManualClock, silence: Silence) -> No
     silence.look(out(clock, 10, ago=3))
     assert (silence.set_aside, taken(silence, ["ep"])) == (0, ["ep"])
     clock.advance(0.5)
-    silence.look(out(clock, 10, ago=3))
+    silence.look(out(clock, 9, ago=3) + out(clock, 1, ago=1))
     assert (silence.set_aside, taken(silence, ["ep"])) == (8, [])
+
+
+def test_who_answers_all_but_one(clock: ManualClock, silence: Silence) -> None:
+    """An endpoint that leaves one request hanging and answers what comes later gets more, after a lull too."""
+    hanging = out(clock, 10, "dead") + out(clock, 1)
+    clock.advance(0.5)
+    silence.look(hanging)
+    silence.answered("ep")
+    for _ in range(4):
+        clock.advance(0.5)
+        silence.look(hanging)
+        assert taken(silence, ["ep", "dead"])[:1] == ["ep"]
+    assert (silence.set_aside, taken(silence, ["dead"])) == (9, [])
+    silence.look([*hanging, *out(clock, 1)])
+    clock.advance(1)
+    silence.look([*hanging, *out(clock, 1, ago=1)])
+    assert taken(silence, ["ep"]) == []
+
+
+def test_an_answer_counts_at_once(clock: ManualClock, silence: Silence) -> None:
+    """Whoever has answered since the last look is not put off: a FIFO endpoint would wait after every slow answer."""
+    silence.look(out(clock, 10, ago=2) + out(clock, 1, "fifo", ago=1.2))
+    assert taken(silence, ["fifo"]) == []
+    silence.answered("fifo")
+    assert taken(silence, ["fifo"]) == ["fifo"]
+
+
+def test_answers_are_forgotten(clock: ManualClock, silence: Silence) -> None:
+    """When an endpoint answered is known for a second, and longer only while a request hangs."""
+    for name in ("ep", "other"):
+        silence.answered(name)
+    hanging = out(clock, 1)
+    clock.advance(2)
+    silence.look(hanging)
+    assert list(silence._answered) == ["ep"]
+    silence.look()
+    assert not silence._answered
 
 
 def test_several_lines(clock: ManualClock, silence: Silence) -> None:
