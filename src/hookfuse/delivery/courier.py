@@ -54,16 +54,25 @@ OnAttempt: TypeAlias = Callable[[Attempted], None]
 class Flight:
     """A request that is on its way without a task."""
 
-    __slots__ = ("admission", "claim", "dial_before", "give_up", "landed", "started", "target")
+    __slots__ = ("admission", "began", "claim", "dial_before", "give_up", "landed", "started", "target")
 
     give_up: Callable[[], None]
 
     def __init__(
-        self, claim: Claim, target: Target, dial_before: float, started: float, admission: Admission, landed: OnLanding
+        self,
+        claim: Claim,
+        target: Target,
+        dial_before: float,
+        began: float,
+        started: float,
+        admission: Admission,
+        landed: OnLanding,
     ) -> None:
         self.claim = claim
         self.target = target
         self.dial_before = dial_before
+        self.began = began
+        """Monotonic seconds; `started` is the same instant by the database's clock."""
         self.started = started
         self.admission = admission
         self.landed = landed
@@ -105,13 +114,14 @@ class Courier:
         What most deliveries of a busy worker are: a closed breaker, a kept connection, a success. A task for each would
         take a tenth of its time.
         """
-        if target is None or target.destination is None or time.monotonic() >= dial_before:
+        began = time.monotonic()
+        if target is None or target.destination is None or began >= dial_before:
             return None
         admission = self._breakers.admit_at_once(target.key)
         if admission is None:
             return None
         started = self._now()
-        flight = Flight(claim, target, dial_before, started, admission, landed)
+        flight = Flight(claim, target, dial_before, began, started, admission, landed)
         make = partial(request_to, target, claim.message_id, claim.payload, started, self._sign_ed25519)
         try:
             give_up = self._sender.send_at_once(target.destination, make, partial(self._land, flight))

@@ -114,7 +114,8 @@ class Worker:
         # Both in the order in which they began.
         self._hands: dict[asyncio.Task[None], Out] = {}
         self._flights: dict[Flight, None] = {}
-        self._silence = Silence(self.settings.slots, self.now)
+        # Not by the database's clock: what we know of it jumps with every claim that is answered late.
+        self._silence = Silence(self.settings.slots, time.monotonic)
         self._looked_at = 0.0
         self._claimed: Sequence[Claim] = ()
         self._to_begin: deque[Claim] = deque()
@@ -206,7 +207,7 @@ class Worker:
         now = time.monotonic()
         if now - self._looked_at >= _LOOKS_APART:
             self._looked_at = now
-            flights = (Out(each.claim.endpoint_id, each.started, each.target.timeout) for each in self._flights)
+            flights = (Out(each.claim.endpoint_id, each.began, each.target.timeout) for each in self._flights)
             self._silence.look(flights, self._hands.values())
 
     def _attempted(self, attempted: Attempted) -> None:
@@ -292,7 +293,7 @@ class Worker:
 
     def _take_in_hand(self, claim: Claim, target: Target | None, steps: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(steps)
-        self._hands[task] = Out(claim.endpoint_id, self.now(), inf if target is None else target.timeout)
+        self._hands[task] = Out(claim.endpoint_id, time.monotonic(), inf if target is None else target.timeout)
 
         def ended(task: asyncio.Task[None]) -> None:
             del self._hands[task]
