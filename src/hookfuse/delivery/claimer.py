@@ -58,7 +58,8 @@ class Claimer:
     async def last_look(self) -> None:
         """Look for what was not answered once more, as soon as the database does."""
         if self._looking is not None:
-            await asyncio.wait([self._looking])
+            # If our time is over, its is too.
+            await self._looking
         answered = False
         while self._unanswered and not answered:
             answered = await self._look()

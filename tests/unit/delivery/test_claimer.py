@@ -202,3 +202,21 @@ async def test_a_worker_that_stops_after_a_lost_answer(post: Post, answers: Answ
     await running
     await _untouched(post)
     assert answers.looks == 2
+
+
+async def test_a_look_that_is_not_answered(post: Post, answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that ends while it looks for what a lost claim took leaves no task behind."""
+    await _waiting(post)
+    looking = asyncio.Event()
+
+    async def never(tokens: Sequence[int]) -> Mapping[int, int]:
+        looking.set()
+        await asyncio.Event().wait()
+        return {}
+
+    monkeypatch.setattr(post.store, "disclaim", never)
+    answers.to_lose = 1
+    answers.told.set()
+    async with post.working(margin=0.1):
+        await looking.wait()
+    assert "hookfuse-disclaim" not in {task.get_name() for task in asyncio.all_tasks()}
