@@ -35,7 +35,9 @@ _LONGEST_BREATH = 0.04
 """Seconds. After a claim that brought little, the worker waits as long as it took, so that the next one brings more:
 the busier the machine, the longer, and whoever comes to an idle one hardly waits."""
 _LOOKS_APART = 0.02
-"""Seconds between looks at who does not answer."""
+"""Seconds between looks at who does not answer, at least."""
+_LOOKING_SHARE = 20
+"""One part in so many of a worker's time is for looking: the more requests are out, the longer each look takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Worker:
         self._flights: dict[Flight, None] = {}
         # Not by the database's clock: what we know of it jumps with every claim that is answered late.
         self._silence = Silence(self.settings.slots, time.monotonic)
-        self._looked_at = 0.0
+        self._look_at = 0.0
         self._claimed: Sequence[Claim] = ()
         self._to_begin: deque[Claim] = deque()
         self._dial_before = 0.0
@@ -205,10 +207,11 @@ class Worker:
     def _look(self) -> None:
         """See who does not answer."""
         now = time.monotonic()
-        if now - self._looked_at >= _LOOKS_APART:
-            self._looked_at = now
+        if now >= self._look_at:
             flights = (Out(each.claim.endpoint_id, each.began, each.target.timeout) for each in self._flights)
             self._silence.look(flights, self._hands.values())
+            looked = time.monotonic()
+            self._look_at = looked + max(_LOOKS_APART, _LOOKING_SHARE * (looked - now))
 
     def _attempted(self, attempted: Attempted) -> None:
         if attempted.result.status is not None:

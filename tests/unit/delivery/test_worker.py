@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -873,7 +874,24 @@ async def test_a_slow_claim_makes_nobody_silent(post: Post, monkeypatch: pytest.
         await post.bench.send()
         while len(post.sender.requests) < 6 or worker.now() < before + 2:
             await asyncio.sleep(0.001)
-        worker._looked_at = 0.0
+        worker._look_at = 0.0
         assert worker.set_aside == 0
         post.sender.let_go()
         await post.until(DeliveryState.SENT, 6)
+
+
+async def test_looking_takes_a_small_part_of_the_time(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a look at all that is out takes, the next one is not before twenty times as long."""
+    worker, looks = post.worker(), 0
+
+    def look(*_: object) -> None:
+        nonlocal looks
+        looks += 1
+        time.sleep(0.03)
+
+    monkeypatch.setattr(worker._silence, "look", look)
+    began = time.monotonic()
+    while time.monotonic() < began + 0.3:
+        assert worker.busy == 0
+        await asyncio.sleep(0.001)
+    assert looks == 1
