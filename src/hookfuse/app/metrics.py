@@ -176,7 +176,7 @@ class _Read(Collector):
         yield _gauge("hookfuse_breakers_degraded", "Whether the store of breakers is away.", seen.degraded)
         yield _gauge("hookfuse_breakers_shared", "Whether processes share their breakers.", seen.shared)
         yield _gauge("hookfuse_egress_suspect", "Whether failures are taken to be our own fault.", seen.suspect)
-        yield _gauge("hookfuse_worker_requests", "Requests in flight in this process.", seen.in_hand)
+        yield _gauge("hookfuse_worker_requests", "Slots that requests of this process take.", seen.in_hand)
         yield _gauge("hookfuse_worker_slots", "Requests that this process has in flight at most.", seen.slots)
         yield _gauge("hookfuse_worker_set_aside", "Requests that nobody answers, out without a slot.", seen.set_aside)
         states = GaugeMetricFamily(

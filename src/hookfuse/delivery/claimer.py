@@ -38,6 +38,11 @@ class Claimer:
         self._look_at = 0.0
         self._looking: asyncio.Task[bool] | None = None
 
+    @property
+    def unanswered(self) -> int:
+        """Claims that may have been made without our hearing of it."""
+        return len(self._unanswered)
+
     async def claim(self, limit: int, failing_limit: int) -> Claims:
         """What is due. If the caller is cancelled, the claim goes on, and `late` has what it brings."""
         self._asking = asyncio.create_task(self._ask(limit, failing_limit), name="hookfuse-claim")

@@ -369,5 +369,9 @@ class Worker:
                 await self._settler.flush()
                 await self._claimer.last_look()
         except TimeoutError:
-            if waiting := self._settler.waiting:
-                _log.warning("%d claims could not be settled; they come back when their leases end", waiting)
+            _log.warning(
+                "the database does not answer: %d deliveries, and those of %d claims whose answer was lost, "
+                "come back when their leases end",
+                self._settler.waiting,
+                self._claimer.unanswered,
+            )

@@ -200,7 +200,7 @@ class _Channel:
     def _take(self, kind: Kind, reply: Reply) -> None:
         if reply.truncated:
             if kind not in self._streams:
-                self._streams[kind] = self._loop.create_task(self._ask_by_stream(kind))
+                self._streams[kind] = self._loop.create_task(self._ask_by_stream(kind, self._waiting[kind]))
             return
         del self._waiting[kind]
         if not reply.refused:
@@ -209,8 +209,7 @@ class _Channel:
         self.useless = not self._waiting
         self._lookup.refused()
 
-    async def _ask_by_stream(self, kind: Kind) -> None:
-        number = self._waiting[kind]
+    async def _ask_by_stream(self, kind: Kind, number: int) -> None:
         message = question(self._lookup.encoded, kind, number)
         try:
             reader, writer = await asyncio.open_connection(*self._server)

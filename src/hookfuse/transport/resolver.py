@@ -30,7 +30,7 @@ _SHORTEST: Final = 1.0
 _LONGEST: Final = 60.0
 _NAMES: Final = 20_000
 _PLACES: Final = 2_048
-"""Questions that are open at once, with a socket each: one for every slot of a worker."""
+"""Questions that are open at once: one for every slot of a worker. Each has a socket for every server that it asked."""
 _HANGS: Final = 0.5
 """Seconds after which a lookup gives way. By then it has asked twice, and name servers that are well have answered."""
 _AT_A_TIME: Final = 64

@@ -66,8 +66,8 @@ class Handshake:
         return Session(None, self._began + _AN_HOUR)
 
     def _taken(self) -> Session:
-        # Without a version it is in the midst of another handshake, which a server may begin together with its answer (or
-        # so it looks when a ticket is cut in two): the session may be of one that is not verified yet.
+        # Without a version it is in the midst of another handshake, which a server may begin together with its answer
+        # (or so it looks when a ticket is cut in two): the session may be of one that is not verified yet.
         ticket = None if self._object.version() is None else self._object.session
         # What is pending is data of a response that was cut. A session without an id cannot be resumed.
         if ticket is None or not ticket.id or self._object.beside - self._object.pending() > _LARGEST:
