@@ -105,6 +105,23 @@ async def test_a_claim_that_ends_during_a_rescue(postgres_url: str, anyio_backen
         await other.close()
 
 
+async def test_claims_beside_one_another(postgres_url: str, anyio_backend: str) -> None:
+    """While one claim holds as many lanes as it can serve, another finds as many beside it, of the same application."""
+    await prepare(postgres_url, lanes=100, messages=1)
+    # As if the bells had been rung: whoever rings one waits for its lanes.
+    await execute(postgres_url, "WITH rung AS (DELETE FROM hookfuse.bells) UPDATE hookfuse.lanes SET fresh_ms = 1")
+    other = await asyncpg.connect(postgres_url)
+    try:
+        async with opened(postgres_url) as store, other.transaction():
+            *taken, _ = await other.fetch(
+                "SELECT * FROM hookfuse.claim(13, 10, 0, 1, 60000, 42, 0, ARRAY['', '', '', ''])"
+            )
+            assert len(taken) == 10
+            assert len((await store.claim(10, lease_ms=60_000, failing_limit=1)).claims) == 10
+    finally:
+        await other.close()
+
+
 async def test_nobody_deadlocks(postgres_url: str, anyio_backend: str) -> None:
     """Batches that cross the same lanes in every order, and people who pause, retry and cancel, never deadlock."""
     await prepare(postgres_url, lanes=6, messages=60)

@@ -27,6 +27,7 @@ CREATE FUNCTION hookfuse.fresh_lanes(of_failing boolean, now_ms bigint, most int
 RETURNS TABLE (endpoint_id text, app_id text, at bigint, extra boolean, next_turn text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    -- More than one claim can serve: those that others hold are skipped.
     enough integer := 2 * most + 64;
     apps text[];
     last_app text;
@@ -57,7 +58,7 @@ BEGIN
             SELECT l.endpoint_id, l.app_id, l.fresh_at FROM hookfuse.lanes AS l
             WHERE l.stop = 0 AND l.room AND l.fresh_ms IS NOT NULL AND l.failing = of_failing AND l.app_id = a.app_id
               AND l.fresh_at <= now_ms
-            ORDER BY l.fresh_at LIMIT most / cardinality(apps) + 1
+            ORDER BY l.fresh_at LIMIT enough / cardinality(apps) + 1
         ) AS l
     )
     SELECT o.endpoint_id, o.app_id, o.fresh_at, false, last_app FROM of_apps AS o
@@ -65,8 +66,8 @@ BEGIN
     (
         SELECT l.endpoint_id, l.app_id, l.fresh_at, true, last_app FROM hookfuse.lanes AS l
         WHERE l.stop = 0 AND l.room AND l.fresh_ms IS NOT NULL AND l.failing = of_failing AND l.fresh_at <= now_ms
-          AND (SELECT count(*) FROM of_apps) < most AND l.endpoint_id NOT IN (SELECT o.endpoint_id FROM of_apps AS o)
-        ORDER BY l.fresh_at LIMIT most
+          AND (SELECT count(*) FROM of_apps) < enough AND l.endpoint_id NOT IN (SELECT o.endpoint_id FROM of_apps AS o)
+        ORDER BY l.fresh_at LIMIT enough
     );
 END
 $$;
