@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from hookfuse.core.delivery import Chosen, DeliveryState, Place
 from hookfuse.stores.postgres.queries import SQL
+from hookfuse.stores.postgres.schema import migrate
 from hookfuse.stores.sql import migrations
-from tests.unit.stores.postgres_scene import OPEN, opened, sent
+from tests.unit.stores.postgres_scene import OPEN, execute, opened, sent, until_someone_waits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -57,3 +60,23 @@ async def test_from_before_claims_were_written_in_place(postgres_url: str, anyio
         assert await store.retry([Place(failed.message_id, failed.endpoint_id)]) == 1
         (again,) = (await store.claim(10, lease_ms=60_000, failing_limit=10)).claims
         assert again.message_id == "msg_3"
+
+
+async def test_who_waited_for_another_changes_nothing(postgres_url: str, anyio_backend: str) -> None:
+    """A process that waits while another brings the schema up to date leaves its functions alone: they are in use."""
+    functions = "SELECT oid FROM pg_proc WHERE pronamespace = 'hookfuse'::regnamespace ORDER BY oid"
+    async with opened(postgres_url):
+        pass
+    await execute(postgres_url, "DELETE FROM hookfuse.migrations WHERE number = 13")
+    first = await asyncpg.connect(postgres_url)
+    try:
+        async with first.transaction():
+            await first.execute(SQL["lock_schema"])
+            second = asyncio.ensure_future(migrate(postgres_url, pooled=False, connect_within=5))
+            await until_someone_waits(first)
+            await first.execute(SQL["record_migration"], 13, "0013_turns")
+        before = await first.fetch(functions)
+        await second
+        assert await first.fetch(functions) == before
+    finally:
+        await first.close()

@@ -44,6 +44,9 @@ async def _apply(connection: Any, known: list[Migration]) -> None:
     applied = await _applied(connection)
     if applied > known[-1].number:
         raise StoreError("This database was made by a newer Hookfuse; install that version or a newer one.")
+    if applied == known[-1].number:
+        # Somebody else has done it while we waited, and may be at work with these functions.
+        return
     if applied == 0:
         await connection.execute(SQL["create_schema"])
     for each in known:
