@@ -111,7 +111,7 @@ class _Claiming:
         lanes = fair_order([_Lane(*row) for row in rows])
         if len(lanes) > enough:
             apps = [(app,) for app in self._whose_turn(queue, failing, most)]
-            of_each = most // max(1, len(apps)) + 1
+            of_each = enough // max(1, len(apps)) + 1
             found = chain(*_LANES_OF[queue].gather(self._db, apps, failing, self._now, of_each))
             in_turn = fair_order([_Lane(*row) for row in found])
             lanes = list({lane.endpoint_id: lane for lane in (*in_turn, *lanes)}.values())

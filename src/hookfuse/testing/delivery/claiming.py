@@ -148,6 +148,20 @@ class Claiming(OnBench):
             assert Counter(claim.app_id for claim in claims) == {"app_1": 10, "app_2": 10}
             await bench.settle(*claims)
 
+    async def test_crowds_share_what_is_left(self, bench: Bench) -> None:
+        """What small applications leave of a claim goes to large ones alike, not to the one that waited longest."""
+        await _crowd(bench, "app_1", 150)
+        await bench.send("app_1")
+        bench.clock.advance(1)
+        for app, lanes in (("app_2", 60), *((f"app_few_{number}", 1) for number in range(7))):
+            await _crowd(bench, app, lanes)
+            await bench.send(app)
+        # The lanes hear of their messages.
+        assert len(await bench.claim(1)) == 1
+        claims = await bench.claim(21)
+        few = {f"app_few_{number}": 1 for number in range(7)}
+        assert Counter(claim.app_id for claim in claims) == {**few, "app_1": 7, "app_2": 7}
+
     async def test_many_applications_take_turns(self, bench: Bench) -> None:
         """With more applications than slots each has its turn before any has its second."""
         apps = [f"app_{number:02}" for number in range(60)]
