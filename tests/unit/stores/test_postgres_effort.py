@@ -38,6 +38,7 @@ FROM (
 """
 SCANS = "SELECT relname::text, seq_scan FROM pg_stat_user_tables WHERE schemaname = 'hookfuse'"
 READS = "SELECT relname::text, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = 'hookfuse'"
+TURN_READS = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'lanes_%_app'"
 SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'hookfuse %' AND datname = current_database()"
 )
@@ -136,6 +137,24 @@ def test_claim_and_settle_read_what_they_take(full_url: str) -> None:
             await store.defer([Deferral(claim, "open", wait_ms=1000) for claim in found.claims[:10]])
 
     check(full_url, work, most=rounds * TAKEN * 30)
+
+
+def test_turns_beside_an_old_snapshot(full_url: str) -> None:
+    """While someone reads an old snapshot, whose turn it is can be told without what lanes once had in the index."""
+    rounds = 60
+
+    async def work(store: PostgresStore) -> None:
+        reader = await asyncpg.connect(full_url)
+        async with reader.transaction(isolation="repeatable_read"):
+            await reader.fetch("SELECT 1 FROM hookfuse.lanes LIMIT 1")
+            for _ in range(rounds):
+                found = await store.claim(TAKEN, lease_ms=60_000, failing_limit=10)
+                assert await store.settle([settlement(claim, 0) for claim in found.claims]) == []
+        await reader.close()
+
+    asyncio.run(measure(full_url, work))
+    reads = asyncio.run(execute(full_url, TURN_READS))
+    assert reads[0][0] <= rounds * TAKEN * 30
 
 
 def test_rescue_reads_what_is_with_workers(full_url: str) -> None:
