@@ -30,6 +30,8 @@ VALUES ('msg_1', 'ep_1', 'app_1', 'sending', 2, 1000, NULL, 7, 1, 1, NULL),
        ('msg_2', 'ep_1', 'app_1', 'pending', 0, 1, 1, NULL, 1, 1, NULL),
        ('msg_3', 'ep_1', 'app_1', 'failed', NULL, NULL, NULL, NULL, 1, 1, 1);
 INSERT INTO hookfuse.bells (endpoint_id, due_ms) VALUES ('ep_1', 1);
+CREATE FUNCTION hookfuse.claim(integer, integer, integer, bigint, bigint, integer) RETURNS integer
+LANGUAGE sql AS 'SELECT 1';
 """
 
 
