@@ -13,8 +13,9 @@ Sink, database, Redis, producers and workers share this machine's cores, and aio
 {flow.CALLERS} callers hand in messages, each after the answer to the one before; aiohttp has {flow.IN_FLIGHT} requests
 in flight, with which it is fastest. The bars go by aiohttp as it comes, on asyncio; ours runs on uvloop, so aiohttp on
 uvloop is beside it.
-Half hanging: {hanging.RATE:,} messages a second for {hanging.SECONDS} s, the middle p99 of {hanging.ROUNDS} rounds in
-turns, a deadline of 2 s; the healthy half has a sink of its own, and so has the other."""
+Half hanging, a deadline of 2 s: a steady load of {hanging.RATE:,} messages a second for {hanging.SECONDS} s, and the
+full load of above; the middle of {hanging.ROUNDS} and {hanging.FULL_ROUNDS} rounds, each with half of them hanging
+beside the same with all well. The healthy half has a sink of its own, which writes down each arrival."""
 
 
 def main() -> Report:
