@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -13,14 +12,12 @@ import pytest
 
 from hookfuse import Policy, State, Streak, Transition
 from hookfuse.app.station import Station
-from hookfuse.core.delivery import Chosen, DeliveryState
-from hookfuse.delivery.replay import Progress, retry_chosen
 from hookfuse.testing.receivers import Behaviour, Dead, Failing, Hang, Ok, Order, ReceiversProcess, Script
-from tests.faults.delivery.databases import dump, unfinished
+from tests.faults.delivery.databases import dump
 from tests.faults.delivery.latency import WELL, p99, p99_of, send
 from tests.faults.delivery.producer import Producer
 from tests.faults.delivery.site import SECRET, Site, add_endpoints, counter, mend, until, working
-from tests.faults.delivery.station import APP, new_message
+from tests.faults.delivery.station import new_message
 from tests.ledgers import Pair
 
 pytestmark = pytest.mark.anyio
@@ -31,11 +28,8 @@ BUSY = 40
 NOISE = 0.05
 """Seconds that a busy machine may add to a message for one of many, at most."""
 QUICKLY = {"delays": [0.2] * 50, "jitter": 0.1}
-NEVER_OPEN = Policy(trip=Streak(1_000_000)).to_dict()
 COMES_BACK_AFTER = 2.0
 """Seconds instead of ten, so that nobody waits for what was put off through our own fault."""
-MOST_GROWTH = 48 << 10
-"""KiB by which the process may grow, however much it replays."""
 
 
 def crowd(site: Site, behaviour: Behaviour, name: str = "ep") -> dict[str, Behaviour]:
@@ -242,44 +236,3 @@ async def _put_off(site: Site) -> set[Pair]:
 async def _all_tried(site: Site) -> bool:
     rows = await site.database.rows("SELECT count(DISTINCT endpoint_id) FROM {schema}attempts")
     return int(rows[0][0]) == site.sizes.crowd
-
-
-async def test_g10_replay_of_a_heap(site: Site) -> None:
-    """However many failed deliveries are retried, memory stays as it is, and each is retried once."""
-    await site.endpoints({"ep_1": Ok()})
-    heap = site.sizes.heap
-    async with site.station() as station:
-        for first in range(0, heap, 500):
-            await station.store.accept([new_message(f"key-{first + n}", b"%d" % n) for n in range(500)])
-        await site.database.rows(
-            "UPDATE {schema}deliveries SET state = 'failed', queue = NULL, place = NULL, due_ms = NULL,"
-            " ended_ms = created_ms"
-        )
-        chosen = Chosen(APP, states=(DeliveryState.FAILED,))
-        assert await station.store.count(chosen) == heap
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        progress = Progress(0, 0)
-        async for each in retry_chosen(station.store, chosen):
-            progress = each
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        assert progress == Progress(heap, heap)
-        assert grown < MOST_GROWTH, f"the process grew by {grown} KiB"
-        assert await unfinished(site.database) == heap
-
-
-async def test_g10_what_is_replayed_arrives(site: Site) -> None:
-    """What failed for good is sent once more when it is retried, and arrives."""
-    await site.endpoints({"ep_1": Failing()}, retry={"delays": [], "jitter": 0}, policy=NEVER_OPEN, cap=8)
-    producer = site.producer()
-    async with site.station() as station, working(station.worker):
-        await producer.send([counter(station)], site.sizes.messages)
-        await site.rest()
-        chosen = Chosen(APP, states=(DeliveryState.FAILED,))
-        assert await station.store.count(chosen) == site.sizes.messages
-        site.receivers.change("ep_1", Ok())
-        progress = [each async for each in retry_chosen(station.store, chosen)]
-        assert progress[-1] == Progress(site.sizes.messages, site.sizes.messages)
-        await site.rest()
-    assert {(row.state, row.attempts) for row in await dump(site.database)} == {("sent", 2)}
-    report = await site.report(producer)
-    assert report.sound, report

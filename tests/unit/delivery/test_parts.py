@@ -1,4 +1,4 @@
-"""Accepting in groups, watching the egress, walking through many deliveries."""
+"""Accepting in groups, watching the egress, and how long a request may take."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from hookfuse.core.delivery import Chosen, DeliveryState
 from hookfuse.core.message import Accepted, Answer, NewMessage
 from hookfuse.core.sending import SendResult, Trouble
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.delivery.egress import EgressWatch
-from hookfuse.delivery.replay import cancel_chosen, retry_chosen
 from hookfuse.delivery.targets import Targets
 from hookfuse.errors import InvalidInput, StoreUnavailable
 from hookfuse.testing.sender import answer, trouble
@@ -185,25 +183,6 @@ async def test_egress_watch_knows_a_network_that_is_down(kind: Trouble) -> None:
     """However a network fails everyone on the way, and be it for want of a route, that is a suspicion."""
     watch = EgressWatch()
     assert [watch.saw(f"ep_{number}", trouble(kind), 1.0) for number in range(20)] == [False] * 19 + [True]
-
-
-async def test_replay_walks_through_everything(post: Post) -> None:
-    """Retrying by filter reaches every chosen delivery once, in pages, and can be left half-way."""
-    await post.endpoint(cap=2000)
-    await post.bench.widen("ep_1")
-    await post.store.accept([post.bench.message(event_type="bad") for _ in range(1200)])
-    while claims := await post.bench.claim(500):
-        await post.bench.settle(*claims, state=DeliveryState.FAILED)
-    chosen = Chosen("app_1", states=(DeliveryState.FAILED,), event_types=("bad",))
-    assert await post.store.count(chosen) == 1200
-    async for progress in retry_chosen(post.store, chosen):
-        assert progress.changed == progress.seen == 500
-        break
-    assert await post.store.count(chosen) == 700
-    steps = [progress async for progress in retry_chosen(post.store, chosen)]
-    assert (steps[-1].seen, steps[-1].changed) == (700, 700)
-    pending = Chosen("app_1", states=(DeliveryState.PENDING,))
-    assert [each.changed async for each in cancel_chosen(post.store, pending)][-1] == 1200
 
 
 async def test_longest_timeout(post: Post) -> None:
