@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hookfuse import profiles
 from hookfuse.core.delivery import DeliveryState, Settlement
-from hookfuse.core.record import TaskStatus
 from hookfuse.testing.receivers import Failing, Gone, Ok, Receivers
-from tests.service.conftest import Service, running
+from tests.service.conftest import Service
 
 pytestmark = pytest.mark.anyio
 
@@ -340,54 +338,3 @@ async def test_bulk_cancel(idle: Service) -> None:
 
     await idle.until(cancelled)
     assert len(await _deliveries(idle, app, "pending")) == 2
-
-
-async def test_a_task_stopped_half_way(idle: Service) -> None:
-    """A task that is cancelled stops at its next page, and one whose process ends is told as failed."""
-    app = await idle.app()
-    endpoint = await idle.endpoint(app)
-    for _ in range(3):
-        await idle.send(app)
-    for claim in (await idle.store.claim(10, lease_ms=60_000, failing_limit=10)).claims:
-        await idle.store.settle([Settlement(claim, DeliveryState.FAILED, "failed")])
-    reached, go_on = asyncio.Event(), asyncio.Event()
-    real = idle.store.retry
-
-    async def held(places: Any) -> int:
-        reached.set()
-        await go_on.wait()
-        return await real(places)
-
-    idle.store.retry = held  # type: ignore[method-assign,assignment]
-    started = (await idle.ok("POST", f"/app/{app}/endpoint/{endpoint}/recover", {"since": "2020-01-01T00:00:00Z"}))[
-        "id"
-    ]
-    await reached.wait()
-    cancelled = await idle.ok("POST", f"/app/{app}/task/{started}/cancel")
-    assert cancelled["status"] == "cancelled"
-    go_on.set()
-    assert (await idle.ok("GET", f"/background-task/{started}"))["status"] == "failed"
-    task = await idle.store.task(started)
-    assert task is not None
-    assert task.status is TaskStatus.CANCELLED
-
-
-async def test_a_task_of_a_process_that_ends(tmp_path: Path) -> None:
-    """A task that is running when its process ends is written down as failed."""
-    database = f"sqlite://{tmp_path}/hookfuse.db"
-    async with running(database, tmp_path, working=False) as service:
-        app = await service.app()
-        endpoint = await service.endpoint(app)
-        await service.send(app)
-        reached = asyncio.Event()
-
-        async def never(places: Any) -> int:
-            reached.set()
-            await asyncio.get_running_loop().create_future()
-            return 0
-
-        service.store.cancel = never  # type: ignore[method-assign,assignment]
-        task = (await service.ok("POST", f"/app/{app}/delivery/cancel", {"endpointId": endpoint}))["task"]
-        await reached.wait()
-    async with running(database, tmp_path, working=False) as service:
-        assert (await service.ok("GET", f"/app/{app}/task/{task['id']}"))["status"] == "failed"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hookfuse.core.delivery import Place
 from tests.faults.delivery.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.faults.delivery.station import new_message
 from tests.service.conftest import Service, running
@@ -76,3 +77,48 @@ async def test_a_task_reaches_everything(idle: Service, database: Database) -> N
         assert task["status"] == "finished"
         assert task["total"] == task["seen"] == task["changed"] == MANY
         assert await _states(database) == {("bad", state): MANY, ("other", "failed"): 3}
+
+
+async def test_a_task_stopped_half_way(idle: Service, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is cancelled during its first page begins no other: what it had not reached stays failed."""
+    app = await idle.app()
+    endpoint = await idle.endpoint(app)
+    await _failed(idle, database, app, "bad", MANY)
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    retry = idle.store.retry
+
+    async def held(places: Sequence[Place]) -> int:
+        reached.set()
+        await go_on.wait()
+        return await retry(places)
+
+    monkeypatch.setattr(idle.store, "retry", held)
+    since = {"since": "2020-01-01T00:00:00Z"}
+    started = (await idle.ok("POST", f"/app/{app}/endpoint/{endpoint}/recover", since))["id"]
+    await reached.wait()
+    assert (await idle.ok("POST", f"/app/{app}/task/{started}/cancel"))["status"] == "cancelled"
+    go_on.set()
+    assert (await _done(idle, app, started))["status"] == "cancelled"
+    assert await _states(database) == {("bad", "pending"): PAGE, ("bad", "failed"): MANY - PAGE}
+    assert (await idle.ok("GET", f"/background-task/{started}"))["status"] == "failed", "as SDKs know it"
+    assert (await idle.ask("POST", f"/app/{app}/task/{started}/cancel")).status_code == 409
+
+
+async def test_a_task_of_a_process_that_ends(database: Database, tmp_path: Path) -> None:
+    """A task that is running when its process ends is written down as failed."""
+    async with running(database.url, tmp_path, working=False) as service:
+        app = await service.app()
+        endpoint = await service.endpoint(app)
+        await service.send(app)
+        reached = asyncio.Event()
+
+        async def never(places: Any) -> int:
+            reached.set()
+            await asyncio.get_running_loop().create_future()
+            return 0
+
+        service.store.cancel = never  # type: ignore[method-assign,assignment]
+        task = (await service.ok("POST", f"/app/{app}/delivery/cancel", {"endpointId": endpoint}))["task"]
+        await reached.wait()
+    async with running(database.url, tmp_path, working=False) as service:
+        assert (await service.ok("GET", f"/app/{app}/task/{task['id']}"))["status"] == "failed"
