@@ -1,4 +1,4 @@
-"""Accepting in groups, watching the egress, and how long a request may take."""
+"""Accepting in groups, and how long a request may take."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from hookfuse.core.message import Accepted, Answer, NewMessage
-from hookfuse.core.sending import SendResult, Trouble
 from hookfuse.delivery.accept import Acceptor
-from hookfuse.delivery.egress import EgressWatch
 from hookfuse.delivery.targets import Targets
 from hookfuse.errors import InvalidInput, StoreUnavailable
-from hookfuse.testing.sender import answer, trouble
 from tests.unit.delivery.conftest import Post
 
 pytestmark = pytest.mark.anyio
@@ -124,65 +121,6 @@ async def test_too_many_waiting_are_turned_away(post: Post) -> None:
     calls = [asyncio.ensure_future(acceptor.accept(post.bench.message("app_none"))) for _ in range(12)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(each, StoreUnavailable) for each in answers) == 2
-
-
-async def test_egress_watch_needs_many_endpoints() -> None:
-    """A few endpoints that fail are no suspicion; twenty of which nearly all fail are; one response ends it."""
-    told: list[bool] = []
-    watch = EgressWatch(told.append)
-    mute, well = trouble(Trouble.CONNECT), answer(500)
-    for number in range(19):
-        assert not watch.saw(f"ep_{number}", mute, 1.0)
-    assert not watch.saw("ep_0", mute, 1.0)
-    assert watch.saw("ep_19", mute, 1.0)
-    assert told == [True]
-    assert not watch.saw("ep_1", well, 1.1)
-    assert told == [True, False]
-    assert not watch.saw("ep_1", mute, 2.0)
-
-
-async def test_egress_watch_forgets() -> None:
-    """Failures that are further apart than five seconds do not add up."""
-    watch = EgressWatch()
-    for number in range(60):
-        assert not watch.saw(f"ep_{number}", trouble(Trouble.TIMEOUT), number * 0.3)
-
-
-async def test_egress_watch_with_some_healthy() -> None:
-    """If one in ten answers, the fault is not ours."""
-    watch = EgressWatch()
-    for number in range(100):
-        result = answer(200) if number % 10 == 0 else trouble(Trouble.TIMEOUT)
-        assert not watch.saw(f"ep_{number}", result, 1.0)
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        trouble(Trouble.BLOCKED),
-        trouble(Trouble.BLOCKED, latency=0),
-        trouble(Trouble.LOCAL, latency=0),
-        trouble(Trouble.PROTOCOL),
-    ],
-    ids=["blocked", "blocked at once", "not tried", "nonsense"],
-)
-async def test_egress_watch_heeds_what_was_on_its_way(result: SendResult) -> None:
-    """What was blocked, not even tried, or answered with nonsense raises no suspicion, and is not excused by one."""
-    watch = EgressWatch()
-    assert not any(watch.saw(f"ep_{number}", result, 1.0) for number in range(100))
-    assert not watch.saw("ep_other", trouble(Trouble.CONNECT), 1.0)
-    for number in range(20):
-        watch.saw(f"down_{number}", trouble(Trouble.CONNECT), 1.0)
-    assert watch.suspect
-    assert not watch.saw("ep_0", result, 1.0)
-    assert watch.suspect
-
-
-@pytest.mark.parametrize("kind", [kind for kind in Trouble if kind not in (Trouble.BLOCKED, Trouble.PROTOCOL)])
-async def test_egress_watch_knows_a_network_that_is_down(kind: Trouble) -> None:
-    """However a network fails everyone on the way, and be it for want of a route, that is a suspicion."""
-    watch = EgressWatch()
-    assert [watch.saw(f"ep_{number}", trouble(kind), 1.0) for number in range(20)] == [False] * 19 + [True]
 
 
 async def test_longest_timeout(post: Post) -> None:
