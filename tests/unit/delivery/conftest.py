@@ -19,6 +19,7 @@ from hookfuse.core.secret import Secret, SecretRing
 from hookfuse.delivery.courier import Attempted
 from hookfuse.delivery.targets import Defaults, Targets
 from hookfuse.delivery.worker import Worker, WorkerSettings
+from hookfuse.ports import DeliveryStore
 from hookfuse.sealing import AesGcmSealer, MasterKeys
 from hookfuse.stores.memory import MemoryStore
 from hookfuse.stores.sqlite import SqliteStore
@@ -37,7 +38,7 @@ def anyio_backend() -> str:
 class Post:
     """The system, and short ways to say what tests say often."""
 
-    def __init__(self, store: SqliteStore, clock: ManualClock, *, at_once: bool) -> None:
+    def __init__(self, store: DeliveryStore, clock: ManualClock, *, at_once: bool) -> None:
         self.bench = Bench(store, clock)
         self.store = store
         self.clock = clock

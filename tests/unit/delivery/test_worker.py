@@ -741,10 +741,17 @@ async def test_manual_retry_of_a_sent_delivery(post: Post) -> None:
     assert [dict(request.headers)["webhook-id"] for request in post.sender.requests] == [id_, id_]
 
 
-def test_a_lease_must_outlast_the_request() -> None:
+@pytest.mark.parametrize("lease", [30, 34.9, 35])
+def test_a_lease_must_outlast_the_request(lease: float) -> None:
     """A lease that is not longer than the longest request and a margin is refused with the numbers."""
-    with pytest.raises(InvalidInput, match=r"lease \(30 s\) must be longer than the longest request \(30 s\) and 5 s"):
-        WorkerSettings(lease=30, longest_timeout=30)
+    says = rf"lease \({lease:g} s\) must be longer than the longest request \(30 s\) and 5 s"
+    with pytest.raises(InvalidInput, match=says):
+        WorkerSettings(lease=lease, longest_timeout=30, margin=5)
+
+
+def test_a_lease_that_outlasts_the_request_is_taken() -> None:
+    """A lease that is a little longer than the longest request and the margin will do."""
+    assert WorkerSettings(lease=35.1, longest_timeout=30, margin=5).lease == 35.1
 
 
 async def test_more_endpoints_than_are_remembered(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
