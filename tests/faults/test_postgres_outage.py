@@ -16,10 +16,10 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from hookfuse.core.delivery import Chosen, DeliveryState
-from hookfuse.core.endpoint import Application
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.errors import InvalidInput, StoreError, StoreUnavailable
 from hookfuse.stores.postgres import PostgresStore
+from hookfuse.stores.postgres.translate import translated
 from tests.servers.postgres import Server, serving
 from tests.unit.stores.postgres_scene import execute, opened, prepare, sent
 from tests.unit.stores.postgres_scene import message as numbered
@@ -229,13 +229,26 @@ async def test_a_cancelled_call_harms_nobody(postgres_url: str, anyio_backend: s
 async def test_values_that_do_not_fit(postgres_url: str, anyio_backend: str) -> None:
     """A value that Postgres cannot hold is refused as such, and leaves the store usable."""
     async with standing(postgres_url) as store:
-        with pytest.raises(InvalidInput):
-            await store.add_application(Application("app_2", "nul \x00"))
-        with pytest.raises(InvalidInput):
-            await store.accept([NewMessage("msg_x", "app_1", "half \ud800", b"")])
-        with pytest.raises(InvalidInput):
-            await store.accept([NewMessage("msg_x", "app_1", "type", b"", idempotency_key=os.urandom(8_000).hex())])
+        for text in ("nul \x00", "half \ud800"):
+            with pytest.raises(InvalidInput, match="cannot hold"):
+                await store.application(text)
+            with pytest.raises(InvalidInput, match="cannot hold"):
+                await store.unblock([text])
+        with pytest.raises(InvalidInput, match="cannot hold"):
+            await store.older(1 << 70)
         assert await store.application("app_2") is None
+
+
+async def test_no_row_is_shown(postgres_url: str, anyio_backend: str) -> None:
+    """What Postgres says of a row that it refuses is told without the row, which may hold secrets."""
+    async with standing(postgres_url):
+        with pytest.raises(asyncpg.NotNullViolationError) as refused:
+            await execute(postgres_url, "INSERT INTO hookfuse.applications (id, uid) VALUES ('app_2', 'confidential')")
+    assert "confidential" in str(refused.value)
+    told = translated(refused.value)
+    assert isinstance(told, StoreError)
+    assert "name" in str(told)
+    assert "confidential" not in str(told)
 
 
 async def test_what_is_wrong_is_said(postgres_url: str, anyio_backend: str) -> None:

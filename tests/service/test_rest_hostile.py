@@ -216,6 +216,16 @@ async def test_bodies_that_are_no_messages(idle: Service, body: bytes) -> None:
     assert (await idle.ok("GET", f"/app/{app}/msg"))["data"] == []
 
 
+@pytest.mark.parametrize("year", ["0001", "1900", "9999"])
+async def test_times_that_no_message_has(idle: Service, year: str) -> None:
+    """A time that is out of all bounds is refused by the name that it has outside."""
+    app = await idle.app()
+    body = {"eventType": "a", "payload": {}, "deliverAt": f"{year}-01-01T00:00:00Z"}
+    response = await idle.ask("POST", f"/app/{app}/msg", json=body)
+    assert response.status_code == 422, response.text
+    assert [each["loc"] for each in response.json()["detail"]] == [["body", "deliverAt"]]
+
+
 async def test_bodies_that_are_too_large(idle: Service) -> None:
     """A body over the limit is refused before it is read, whether it says so or never ends."""
     app = await idle.app()

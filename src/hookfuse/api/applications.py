@@ -13,15 +13,15 @@ from hookfuse.api.call import Call, Reader
 from hookfuse.api.forgetting import forget_breakers_of
 from hookfuse.api.problems import field, forbidden, not_found
 from hookfuse.api.routes import Needs, Routes
-from hookfuse.api.wire import Instant, Iterator, Limit, Metadata, Page, Uid, Wire, instant, instant_or_none
+from hookfuse.api.wire import NO_NUL, Instant, Iterator, Limit, Metadata, Page, Uid, Wire, instant, instant_or_none
 from hookfuse.core.access import Role
-from hookfuse.core.endpoint import Application
+from hookfuse.core.endpoint import NAME_LENGTH, Application
 from hookfuse.core.ids import ENTROPY_BYTES, IdKind, check_uid, make_id
 from hookfuse.core.paging import Mark
 
 routes = Routes("Applications")
 
-AppName = Annotated[str, Meta(min_length=1, max_length=1024)]
+AppName = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, pattern=NO_NUL)]
 
 
 class Order(StrEnum):

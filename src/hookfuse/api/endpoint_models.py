@@ -18,11 +18,11 @@ from hookfuse.api.wire import (
     instant_or_none,
 )
 from hookfuse.core.destination import URL_LENGTH
-from hookfuse.core.endpoint import CAP, Endpoint, Offer, Stop
+from hookfuse.core.endpoint import CAP, MOST_CAP, MOST_RATE, Endpoint, Offer, Stop
 
 Url = Annotated[str, Meta(min_length=1, max_length=URL_LENGTH, description="http or https, with a public host.")]
-Throttle = Annotated[int, Meta(ge=1, le=1_000_000, description="The most requests a second, over all workers.")]
-Cap = Annotated[int, Meta(ge=1, le=10_000, description="The most requests in flight, over all workers.")]
+Throttle = Annotated[int, Meta(ge=1, le=MOST_RATE, description="The most requests a second, over all workers.")]
+Cap = Annotated[int, Meta(ge=1, le=MOST_CAP, description="The most requests in flight, over all workers.")]
 Timeout = Annotated[float, Meta(ge=0.1, le=3600, description="Seconds for a whole request.")]
 BreakerKey = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9\-_.]+$")]
 SecretText = Annotated[str, Meta(max_length=200, description="`whsec_` and base64; left out: one is made.")]

@@ -282,7 +282,7 @@ def _checked(named: str) -> str | None:
 def _deliver_ms(given: MessageIn, now_ms: int) -> int:
     assert given.deliver_at is not None
     deliver_ms = in_ms(given.deliver_at)
-    if deliver_ms > now_ms + _LATEST_MS:
+    if not 0 <= deliver_ms <= now_ms + _LATEST_MS:
         raise problems.invalid("It must be within a year.", "body", "deliverAt")
     return deliver_ms
 

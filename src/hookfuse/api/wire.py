@@ -8,6 +8,9 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
+from hookfuse.core.endpoint import METADATA_LENGTH, METADATA_NAME_LENGTH, MOST_EVENT_TYPES, MOST_METADATA, TEXT_LENGTH
+from hookfuse.core.message import MOST_CHANNELS
+
 T = TypeVar("T")
 
 
@@ -15,20 +18,25 @@ class Wire(msgspec.Struct, rename="camel", kw_only=True):
     """What is sent and received."""
 
 
+NO_NUL = r"^[^\x00]*$"
+"""What a text has to match that is stored: Postgres holds no NUL, and stores take the same."""
+
 Instant = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
 Limit = Annotated[int, Meta(ge=1, le=250, description="How many at most.")]
 Iterator = Annotated[str, Meta(max_length=1024, description="The `iterator` or `prevIterator` of another page.")]
-Text = Annotated[str, Meta(max_length=4096)]
+Text = Annotated[str, Meta(max_length=TEXT_LENGTH, pattern=NO_NUL)]
 Uid = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[a-zA-Z0-9\-_.]+$")]
 EventTypeName = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[a-zA-Z0-9\-_.]+$")]
 Channel = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9\-_.]+$")]
-EventTypeNames = Annotated[list[EventTypeName], Meta(min_length=1, max_length=500)]
-Channels = Annotated[list[Channel], Meta(min_length=1, max_length=50)]
+EventTypeNames = Annotated[list[EventTypeName], Meta(min_length=1, max_length=MOST_EVENT_TYPES)]
+Channels = Annotated[list[Channel], Meta(min_length=1, max_length=MOST_CHANNELS)]
 Reason = Annotated[str, Meta(max_length=500)]
 
-MOST_METADATA = 50
 Metadata = Annotated[
-    dict[Annotated[str, Meta(min_length=1, max_length=256)], Annotated[str, Meta(max_length=1024)]],
+    dict[
+        Annotated[str, Meta(min_length=1, max_length=METADATA_NAME_LENGTH, pattern=NO_NUL)],
+        Annotated[str, Meta(max_length=METADATA_LENGTH, pattern=NO_NUL)],
+    ],
     Meta(max_length=MOST_METADATA),
 ]
 

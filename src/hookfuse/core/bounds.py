@@ -6,7 +6,7 @@ import math
 from datetime import timedelta
 from typing import TypeAlias
 
-from hookfuse.errors import InvalidInput, InvalidPolicy
+from hookfuse.errors import InvalidField, InvalidInput, InvalidPolicy
 
 Duration: TypeAlias = float | timedelta
 
@@ -38,6 +38,24 @@ def seconds(field: str, value: object, low: float, high: float) -> float:
     if found is None or not low <= found <= high:
         raise InvalidPolicy(field, f"be a duration from {low:g} to {high:,.0f} seconds, or a timedelta", value)
     return found
+
+
+def text(field: str, value: object, least: int, most: int) -> str:
+    if not isinstance(value, str) or not least <= len(value) <= most:
+        raise InvalidField(field, f"be a text of {least} to {most:,} characters", value)
+    if not is_storable(value):
+        raise InvalidField(field, "be a text without NUL and without half of a surrogate pair", value)
+    return value
+
+
+def is_storable(text: str) -> bool:
+    """Whether every store can hold a text: Postgres takes no NUL, and no database half of a surrogate pair."""
+    if "\0" in text:
+        return False
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def past(until: float | None, now_ms: int) -> InvalidInput:

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntFlag, StrEnum
-from typing import Any
+from typing import Any, Final
 
 CAP = 32
 TIMEOUT_MS = 15_000
+
+MOST_CAP: Final = 10_000
+MOST_RATE: Final = 1_000_000
+SHORTEST_TIMEOUT_MS: Final = 100
+LONGEST_TIMEOUT_MS: Final = 3_600_000
+NAME_LENGTH: Final = 1024
+TEXT_LENGTH: Final = 4096
+MOST_EVENT_TYPES: Final = 500
+MOST_METADATA: Final = 50
+METADATA_NAME_LENGTH: Final = 256
+METADATA_LENGTH: Final = 1024
 
 
 class Stop(IntFlag):

@@ -14,6 +14,8 @@ from functools import lru_cache
 from hookfuse.errors import InvalidField, InvalidInput, shown
 
 ENTROPY_BYTES = 10
+ID_LENGTH = 256
+"""The most characters of an id, whoever made it."""
 
 _LENGTH = 26
 _SIGNS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -110,6 +112,10 @@ def check_event_type(text: object, field: str = "event_type") -> str:
 
 
 def check_channel(text: object, field: str = "channel") -> str:
+    return _check_name(field, text, 128)
+
+
+def check_breaker_key(text: object, field: str = "breaker_key") -> str:
     return _check_name(field, text, 128)
 
 

@@ -31,9 +31,10 @@ from hookfuse.core.delivery import (
 )
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
-from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.message import Answer, Message, NewMessage, check_message
 from hookfuse.core.notice import NoticeRules
 from hookfuse.core.state import Transition
+from hookfuse.core.stored import check_application, check_changes, check_endpoint
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.stores.postgres import accept, claim, desk, directory, outbox, settle, upkeep
 from hookfuse.stores.postgres.bell import Bell
@@ -87,12 +88,14 @@ class PostgresStore(Serving, Notices, Leading, Members):
         await self._connections.close()
 
     async def add_application(self, application: Application) -> Application:
+        check_application(application)
         return await self._connections.change(Purpose.DESK, lambda db: directory.add_application(db, application))
 
     async def application(self, id_or_uid: str) -> Application | None:
         return await self._connections.alone(Purpose.DESK, lambda db: directory.application_of(db, id_or_uid))
 
     async def change_application(self, id_: str, changes: Mapping[str, Any]) -> Application | None:
+        check_changes(Application, changes)
         return await self._connections.change(Purpose.DESK, lambda db: directory.change_application(db, id_, changes))
 
     async def delete_application(self, id_: str) -> bool:
@@ -104,6 +107,7 @@ class PostgresStore(Serving, Notices, Leading, Members):
         return found
 
     async def add_endpoint(self, endpoint: Endpoint) -> Endpoint:
+        check_endpoint(endpoint)
         return await self._connections.change(Purpose.DESK, lambda db: directory.add_endpoint(db, endpoint))
 
     async def endpoint(self, app_id: str, id_or_uid: str) -> Endpoint | None:
@@ -115,6 +119,7 @@ class PostgresStore(Serving, Notices, Leading, Members):
     async def change_endpoint(
         self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
     ) -> Endpoint | None:
+        check_changes(Endpoint, changes)
         found = await self._connections.change(
             Purpose.DESK, lambda db: directory.change_endpoint(db, id_, changes, version)
         )
@@ -145,6 +150,8 @@ class PostgresStore(Serving, Notices, Leading, Members):
         return await self._connections.change(Purpose.DESK, lambda db: directory.delete_endpoint(db, id_))
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
+        for message in messages:
+            check_message(message)
         run = self._connections.alone if accept.is_plain(messages) else self._connections.together
         answers = await run(Purpose.ACCEPT, lambda db: accept.accept(db, self._routes, messages))
         self._bell.ring()

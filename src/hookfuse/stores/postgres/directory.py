@@ -10,17 +10,16 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 
 from hookfuse.core.endpoint import Application, Endpoint, Stop
-from hookfuse.errors import Conflict, InvalidInput, shown
+from hookfuse.errors import Conflict, InvalidField, shown
 from hookfuse.stores.postgres.connections import Connection
 from hookfuse.stores.postgres.queries import SQL
 
 _JSON = frozenset({"metadata", "policy", "retry", "response"})
 _ROUTED = frozenset({"event_types", "channels"})
-_FIXED = frozenset({"id", "app_id", "stop", "version", "created_ms", "updated_ms", "disabled_ms", "disabled_reason"})
 
 
 async def add_application(db: Connection, application: Application) -> Application:
-    await _write(db, "add_application", application.uid, _text(_values(application)))
+    await _write(db, "add_application", application.id, application.uid, _text(_values(application)))
     found = await application_of(db, application.id)
     assert found is not None
     return found
@@ -32,7 +31,7 @@ async def application_of(db: Connection, id_or_uid: str) -> Application | None:
 
 
 async def change_application(db: Connection, id_: str, changes: Mapping[str, Any]) -> Application | None:
-    await _write(db, "change_application", changes.get("uid"), id_, _changes(Application, changes))
+    await _write(db, "change_application", id_, changes.get("uid"), id_, _text(changes))
     if changes.keys() & {"policy", "retry"}:
         # They stand behind those of its endpoints, which workers know by their version.
         await db.execute(SQL["renew_endpoints"], id_)
@@ -59,8 +58,8 @@ async def delete_application(db: Connection, id_: str) -> bool:
 async def add_endpoint(db: Connection, endpoint: Endpoint) -> Endpoint:
     application = await db.fetchrow(SQL["hold_application"], endpoint.app_id)
     if application is None:
-        raise InvalidInput(f"There is no application {shown(endpoint.app_id)}.")
-    await _write(db, "add_endpoint", endpoint.uid, _text(_values(endpoint)))
+        raise InvalidField("app_id", "be that of an application that there is", endpoint.app_id)
+    await _write(db, "add_endpoint", endpoint.id, endpoint.uid, _text(_values(endpoint)))
     await db.execute(SQL["change_routes"], [endpoint.id])
     await db.execute(SQL["add_lane"], endpoint.id)
     if application["paused_ms"] is not None:
@@ -84,7 +83,7 @@ async def change_endpoint(db: Connection, id_: str, changes: Mapping[str, Any], 
         await db.execute(SQL["change_routes"], [id_])
     if version is not None and await db.fetchval(SQL["hold_endpoint"], id_) != version:
         return None
-    await _write(db, "change_endpoint", changes.get("uid"), id_, _changes(Endpoint, changes))
+    await _write(db, "change_endpoint", id_, changes.get("uid"), id_, _text(changes))
     await db.execute(SQL["lanes_follow"], [id_])
     if "fifo" in changes:
         await db.execute(SQL["reorder_lane"], id_)
@@ -132,19 +131,13 @@ async def _endpoint_by_id(db: Connection, id_: str) -> Endpoint | None:
     return next(iter(await endpoints_of(db, [id_])), None)
 
 
-async def _write(db: Connection, statement: str, uid: object, *values: object) -> None:
+async def _write(db: Connection, statement: str, id_: str, uid: object, *values: object) -> None:
     try:
         await db.execute(SQL[statement], *values)
     except asyncpg.UniqueViolationError as error:
-        raise Conflict(f"There is one with the uid {shown(uid)} already.") from error
-
-
-def _changes(kind: type[Any], changes: Mapping[str, Any]) -> str:
-    known = {each.name for each in fields(kind)} - _FIXED
-    for name in changes:
-        if name not in known:
-            raise InvalidInput(f"{name} cannot be changed; what can: {', '.join(sorted(known))}.")
-    return _text(changes)
+        by_id = (error.constraint_name or "").endswith("_pkey")
+        name, taken = ("id", id_) if by_id else ("uid", uid)
+        raise Conflict(f"There is one with the {name} {shown(taken)} already.") from error
 
 
 def _values(value: Application | Endpoint) -> dict[str, Any]:

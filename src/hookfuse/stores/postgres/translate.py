@@ -53,4 +53,7 @@ def _of_server(error: asyncpg.PostgresError) -> HookfuseError:
 
 
 def _text(error: BaseException) -> str:
+    if isinstance(error, asyncpg.PostgresError) and error.args:
+        # Without its detail, which shows the row: it may hold secrets and what customers send.
+        error = Exception(error.args[0])
     return str(error).rstrip(".") or type(error).__name__

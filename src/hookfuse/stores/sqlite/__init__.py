@@ -20,9 +20,10 @@ import apsw
 from hookfuse.core.delivery import Attempt, Chosen, Claim, Claims, Deferral, Delivery, Place, Rescued, Settlement
 from hookfuse.core.duty import Tenure
 from hookfuse.core.endpoint import Application, Endpoint, Stop
-from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.message import Answer, Message, NewMessage, check_message
 from hookfuse.core.notice import NoticeRules
 from hookfuse.core.state import Transition
+from hookfuse.core.stored import check_application, check_changes, check_endpoint
 from hookfuse.core.upkeep import Applied, Backlog, Sealed
 from hookfuse.errors import StoreError
 from hookfuse.ports import Clock
@@ -95,12 +96,14 @@ class SqliteStore(Serving, Notices, Leading, Members):
             self._lock = None
 
     async def add_application(self, application: Application) -> Application:
+        check_application(application)
         return await self._direct(lambda db, now: directory.add_application(db, application, now))
 
     async def application(self, id_or_uid: str) -> Application | None:
         return await self._read(lambda db: directory.application_of(db, id_or_uid))
 
     async def change_application(self, id_: str, changes: Mapping[str, Any]) -> Application | None:
+        check_changes(Application, changes)
         return await self._direct(lambda db, now: directory.change_application(db, id_, changes, now))
 
     async def delete_application(self, id_: str) -> bool:
@@ -110,6 +113,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
         return await self._direct(lambda db, now: directory.pause_application(db, id_, paused, now), rings=True)
 
     async def add_endpoint(self, endpoint: Endpoint) -> Endpoint:
+        check_endpoint(endpoint)
         return await self._direct(lambda db, now: directory.add_endpoint(db, endpoint, now))
 
     async def endpoint(self, app_id: str, id_or_uid: str) -> Endpoint | None:
@@ -121,6 +125,7 @@ class SqliteStore(Serving, Notices, Leading, Members):
     async def change_endpoint(
         self, id_: str, changes: Mapping[str, Any], *, version: int | None = None
     ) -> Endpoint | None:
+        check_changes(Endpoint, changes)
         return await self._direct(lambda db, now: directory.change_endpoint(db, id_, changes, version, now), rings=True)
 
     async def stop_endpoint(
@@ -143,6 +148,8 @@ class SqliteStore(Serving, Notices, Leading, Members):
         return await self._direct(lambda db, now: directory.delete_endpoint(db, id_, now))
 
     async def accept(self, messages: Sequence[NewMessage]) -> Sequence[Answer]:
+        for message in messages:
+            check_message(message)
         return await self._write(lambda db, now: accept(db, self._routes, messages, now), rings=True)
 
     async def claim(self, limit: int, *, lease_ms: int, failing_limit: int, token: int | None = None) -> Claims:

@@ -24,7 +24,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apsw
 
-from hookfuse.errors import HookfuseError, StoreError, StoreUnavailable
+from hookfuse.errors import HookfuseError, InvalidInput, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[apsw.Connection], T]
@@ -220,10 +220,14 @@ class Reader:
 
 def translated(error: Exception) -> Exception:
     """An error of the driver as ours, with the sentence that it deserves."""
-    if isinstance(error, HookfuseError) or not isinstance(error, apsw.Error):
+    ours: HookfuseError
+    if isinstance(error, UnicodeEncodeError | OverflowError):
+        ours = InvalidInput(f"SQLite cannot hold this value: {error}.")
+    elif not isinstance(error, apsw.Error):
         return error
-    ours: StoreError
-    if isinstance(error, apsw.FullError):
+    elif isinstance(error, apsw.ConstraintError):
+        ours = StoreError(f"SQLite refused: {error}.")
+    elif isinstance(error, apsw.FullError):
         ours = StoreUnavailable("The disk that holds the database is full; nothing was stored.")
     elif isinstance(error, apsw.BusyError | apsw.LockedError):
         ours = StoreUnavailable("Another program holds the database file; nothing was stored.")
@@ -236,5 +240,5 @@ def translated(error: Exception) -> Exception:
 async def _in_thread(thread: ThreadPoolExecutor, function: Callable[..., T], *args: object) -> T:
     try:
         return await asyncio.get_running_loop().run_in_executor(thread, function, *args)
-    except apsw.Error as error:
+    except (apsw.Error, UnicodeEncodeError, OverflowError) as error:
         raise translated(error) from error

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import apsw
 
 from hookfuse.core.endpoint import Application, Endpoint, Stop
-from hookfuse.errors import Conflict, InvalidInput, shown
+from hookfuse.errors import Conflict, InvalidField, shown
+from hookfuse.stores.sqlite.connections import translated
 from hookfuse.stores.sqlite.queries import SQL
 
 R = TypeVar("R", Application, Endpoint)
@@ -18,7 +19,6 @@ R = TypeVar("R", Application, Endpoint)
 _APPLICATION = tuple(each.name for each in fields(Application))
 _ENDPOINT = tuple(each.name for each in fields(Endpoint))
 _JSON = frozenset({"metadata", "policy", "retry", "response", "event_types", "channels"})
-_FIXED = frozenset({"id", "app_id", "stop", "version", "created_ms", "updated_ms", "disabled_ms", "disabled_reason"})
 
 
 def add_application(db: apsw.Connection, application: Application, now: int) -> Application:
@@ -37,7 +37,7 @@ def application_of(db: apsw.Connection, id_or_uid: str) -> Application | None:
 
 
 def change_application(db: apsw.Connection, id_: str, changes: Mapping[str, Any], now: int) -> Application | None:
-    _update(db, "applications", Application, id_, changes, now)
+    _update(db, "applications", id_, changes, now)
     if changes.keys() & {"policy", "retry"}:
         # They stand behind those of its endpoints, which workers know by their version.
         db.execute("UPDATE endpoints SET version = version + 1 WHERE app_id = ?", (id_,))
@@ -66,7 +66,7 @@ def add_endpoint(db: apsw.Connection, endpoint: Endpoint, now: int) -> Endpoint:
         "SELECT paused_ms IS NOT NULL FROM applications WHERE id = ? AND deleted_ms IS NULL", (endpoint.app_id,)
     ).fetchone()
     if paused is None:
-        raise InvalidInput(f"There is no application {shown(endpoint.app_id)}.")
+        raise InvalidField("app_id", "be that of an application that there is", endpoint.app_id)
     _insert(db, "endpoints", _ENDPOINT, endpoint, now)
     db.execute(SQL["add_lane"], (endpoint.id,))
     if paused[0]:
@@ -95,7 +95,7 @@ def change_endpoint(
 ) -> Endpoint | None:
     if version is not None and db.execute(SQL["endpoint_version"], (id_,)).get != version:
         return None
-    if not _update(db, "endpoints", Endpoint, id_, changes, now):
+    if not _update(db, "endpoints", id_, changes, now):
         return None
     db.execute("UPDATE endpoints SET version = version + 1 WHERE id = ?", (id_,))
     db.execute(SQL["lanes_follow"], {"id": id_, "app": None})
@@ -140,21 +140,27 @@ def _insert(db: apsw.Connection, table: str, columns: tuple[str, ...], value: An
     try:
         db.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", row)
     except apsw.ConstraintError as error:
-        raise Conflict(f"There is one with the uid {shown(value.uid)} already.") from error
+        raise _refusal(error, value.id, value.uid) from error
 
 
-def _update(db: apsw.Connection, table: str, kind: type[Any], id_: str, changes: Mapping[str, Any], now: int) -> bool:
-    known = {each.name for each in fields(kind)} - _FIXED
-    for name in changes:
-        if name not in known:
-            raise InvalidInput(f"{name} cannot be changed; what can: {', '.join(sorted(known))}.")
+def _update(db: apsw.Connection, table: str, id_: str, changes: Mapping[str, Any], now: int) -> bool:
     row = {name: _plain(name, value) for name, value in changes.items()}
     sets = ", ".join(f"{name} = :{name}" for name in (*row, "updated_ms"))
     try:
         db.execute(f"UPDATE {table} SET {sets} WHERE id = :id", {**row, "id": id_, "updated_ms": now})
     except apsw.ConstraintError as error:
-        raise Conflict(f"There is one with the uid {shown(changes.get('uid'))} already.") from error
+        raise _refusal(error, id_, changes.get("uid")) from error
     return db.changes() > 0
+
+
+def _refusal(error: apsw.ConstraintError, id_: str, uid: object) -> Exception:
+    """Only what is there already is a conflict."""
+    why: int = error.extendedresult  # type: ignore[attr-defined]
+    if why == apsw.SQLITE_CONSTRAINT_UNIQUE:
+        return Conflict(f"There is one with the uid {shown(uid)} already.")
+    if why == apsw.SQLITE_CONSTRAINT_PRIMARYKEY:
+        return Conflict(f"There is one with the id {shown(id_)} already.")
+    return translated(error)
 
 
 def _plain(name: str, value: Any) -> Any:

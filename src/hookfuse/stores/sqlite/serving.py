@@ -14,7 +14,7 @@ from hookfuse.core.condition import Census, EndpointFilter, Listed
 from hookfuse.core.delivery import Attempt, Chosen, Delivery, DeliveryState
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.listing import AttemptCounts, AttemptFilter, DeliveryCounts, MessageFilter
-from hookfuse.core.message import Answer, Message, NewMessage
+from hookfuse.core.message import Answer, Message, NewMessage, check_message
 from hookfuse.core.paging import Span
 from hookfuse.core.record import AuditEntry, Task, TaskStatus
 from hookfuse.core.tally import Tally
@@ -70,6 +70,7 @@ class Serving:
         return await self._read(lambda db: service.waiting(db, endpoint_ids))
 
     async def accept_for(self, message: NewMessage, endpoint_id: str) -> Answer:
+        check_message(message)
         return await self._write(lambda db, now: accept_for(db, message, endpoint_id, now), rings=True)
 
     async def add_deliveries(self, endpoint_id: str, message_ids: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ from hookfuse.testing.delivery.listing import Listing
 from hookfuse.testing.delivery.noticing import Noticing
 from hookfuse.testing.delivery.outbox import Posting
 from hookfuse.testing.delivery.overviewing import Overviewing
+from hookfuse.testing.delivery.refusing import Refusing
 from hookfuse.testing.delivery.serving import Serving
 from hookfuse.testing.delivery.settling import Settling
 from hookfuse.testing.delivery.standing import StandingFast
@@ -33,6 +34,7 @@ class DeliveryStoreContract(
     Settling,
     Disclaiming,
     Directing,
+    Refusing,
     Handling,
     Listing,
     Overviewing,

@@ -86,7 +86,7 @@ class Directing(OnBench):
         assert changed is not None
         assert (changed.url, changed.cap, changed.metadata) == ("https://example.org/", 3, {"k": "v"})
         assert changed.updated_ms == bench.now_ms
-        with pytest.raises(InvalidInput, match="app_id cannot be changed"):
+        with pytest.raises(InvalidInput, match="app_id must be left alone"):
             await bench.store.change_endpoint("ep_1", {"app_id": "app_2"})
         assert await bench.store.change_endpoint("ep_none", {"cap": 3}) is None
         assert await bench.store.change_application("app_none", {"name": "x"}) is None
@@ -106,7 +106,7 @@ class Directing(OnBench):
 
     async def test_an_endpoint_needs_its_application(self, bench: Bench) -> None:
         """An endpoint of an unknown application is refused by name."""
-        with pytest.raises(InvalidInput, match="no application 'app_1'"):
+        with pytest.raises(InvalidInput, match="app_id must be that of an application that there is, got 'app_1'"):
             await bench.endpoint()
 
     async def test_a_changed_cap_holds_at_once(self, bench: Bench) -> None:
