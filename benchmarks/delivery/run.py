@@ -8,8 +8,9 @@ from benchmarks.report import Bar, Report
 
 _NOTES = f"""\
 {flow.MESSAGES:,} messages of 1 KB to {flow.ENDPOINTS} endpoints; the middle of {flow.ROUNDS} rounds, each compared
-with the aiohttp of its own round; accepts too are the middle of {accepting.ROUNDS} rounds. Every commit is synced.
-Sink, database, Redis, producers and workers share this machine's cores, and aiohttp has them for itself and the sink.
+with the aiohttp of its own round; accepts too are the middle of {accepting.ROUNDS} rounds. Commits are synced, but
+for claims. Sink, database, Redis, producers and workers share this machine's cores, and aiohttp has them for itself and
+the sink.
 {flow.CALLERS} callers hand in messages, each after the answer to the one before; aiohttp has {flow.IN_FLIGHT} requests
 in flight, with which it is fastest. The bars go by aiohttp as it comes, on asyncio; ours runs on uvloop, so aiohttp on
 uvloop is beside it.

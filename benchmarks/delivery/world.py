@@ -103,7 +103,7 @@ async def opened(store: DeliveryStore) -> AsyncIterator[DeliveryStore]:
 
 @contextmanager
 def places() -> Iterator[list[Place]]:
-    """A SQLite file with breakers of its process, and a Postgres with a Redis; every commit is synced."""
+    """A SQLite file with breakers of its process, and a Postgres with a Redis; both sync commits as they always do."""
     with tempfile.TemporaryDirectory(prefix="hookfuse-bench-") as folder, running_redis() as redis_url:
         server = PostgresServer({"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "4GB"})
         server.start()

@@ -1,8 +1,8 @@
 """Messages and deliveries in one SQLite file, for one process.
 
 Every write goes through one connection that commits in groups, reads have one of their own (`connections.py`).
-The file is in WAL mode with synchronous=FULL: what was committed survives a power cut. A second
-process on the same file is refused.
+The file is in WAL mode with synchronous=FULL: what was committed survives a power cut. Only claims are not synced: one
+that is lost was never made. A second process on the same file is refused.
 """
 
 from __future__ import annotations
