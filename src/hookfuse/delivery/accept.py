@@ -7,7 +7,7 @@ from collections import deque
 from typing import NamedTuple
 
 from hookfuse.core.message import Answer, NewMessage, check_message
-from hookfuse.errors import InvalidInput, StoreUnavailable
+from hookfuse.errors import StoreUnavailable
 from hookfuse.ports import Lanes
 
 _MOST_AT_ONCE = 500
@@ -36,9 +36,7 @@ class Acceptor:
 
     async def accept(self, message: NewMessage) -> Answer:
         """Returns once the message is committed. Who is cancelled or loses patience cannot know whether it was."""
-        if type(message.payload) is not bytes:
-            # The store checks the rest. Its bytes are counted before, and what cannot be counted would hold up all.
-            check_message(message)
+        check_message(message)
         if len(self._waiting) >= self._most_waiting:
             raise StoreUnavailable("More messages are waiting to be stored than this process takes; send it again.")
         loop = asyncio.get_running_loop()
@@ -61,9 +59,6 @@ class Acceptor:
             while batch := self._take():
                 try:
                     answers = await self._store.accept([each.message for each in batch])
-                except InvalidInput as error:
-                    if not self._sort_out(batch):
-                        _answer_all(batch, error)
                 except BaseException as error:
                     _answer_all(batch, error)
                     if not isinstance(error, Exception):
@@ -91,24 +86,6 @@ class Acceptor:
             count += 1
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
-
-    def _sort_out(self, batch: list[_Waiting]) -> bool:
-        """Tell those whose message no store can keep, and let the others go again; False: there is none.
-
-        A store looks at all messages before it writes one, so nobody looks at them twice while all are well.
-        """
-        fit = []
-        for each in batch:
-            try:
-                check_message(each.message)
-            except InvalidInput as error:
-                _answer_all([each], error)
-            else:
-                fit.append(each)
-        if len(fit) == len(batch):
-            return False
-        self._waiting = fit + self._waiting
-        return True
 
     def _lose_patience(self) -> None:
         """One timer for all: those who came first lose it first."""
