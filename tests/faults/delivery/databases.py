@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import apsw
 import asyncpg  # type: ignore[import-untyped]
 
+from tests.faults.delivery.points import COMMITTING
 from tests.ledgers import Pair, Stored
 
 _DELIVERIES = """
@@ -92,3 +93,15 @@ async def unfinished(database: Database) -> int:
 
 async def messages(database: Database) -> int:
     return int((await database.rows(_MESSAGES))[0][0])
+
+
+async def slow_down_commits(database: Database) -> None:
+    """Those that store messages, on Postgres: a deferred trigger runs at the commit."""
+    await database.rows(
+        "CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN PERFORM pg_sleep({2 * COMMITTING}); RETURN NULL; END $$"
+    )
+    await database.rows(
+        "CREATE CONSTRAINT TRIGGER dawdle AFTER INSERT ON {schema}bells"
+        " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.dawdle()"
+    )

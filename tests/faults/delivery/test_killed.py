@@ -12,8 +12,7 @@ from math import inf
 import pytest
 
 from hookfuse.testing.receivers import Ok, Receipt, Slow
-from tests.faults.delivery.databases import SqliteDatabase, dump, leases, messages
-from tests.faults.delivery.points import COMMITTING
+from tests.faults.delivery.databases import SqliteDatabase, dump, leases, messages, slow_down_commits
 from tests.faults.delivery.processes import StationProcess, freeze
 from tests.faults.delivery.site import Site, until
 from tests.ledgers import Pair, reopened
@@ -91,7 +90,7 @@ async def test_f3_killed_while_accepting(site: Site, point: str) -> None:
     """A client that repeats its key after a cut is told one id, and its message is stored and sent once."""
     await site.endpoints({"ep_1": Ok()})
     if point == "after_insert" and site.database.shared:
-        await _slow_down_commits(site)
+        await slow_down_commits(site.database)
     api = site.process(works=not site.database.shared)
     await api.start(stop_at=point)
     producer = site.producer()
@@ -106,18 +105,6 @@ async def test_f3_killed_while_accepting(site: Site, point: str) -> None:
     await site.rest()
     report = await site.report(producer)
     assert report.sound, report
-
-
-async def _slow_down_commits(site: Site) -> None:
-    """A deferred trigger runs at the commit."""
-    await site.database.rows(
-        "CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql AS"
-        f" $$ BEGIN PERFORM pg_sleep({2 * COMMITTING}); RETURN NULL; END $$"
-    )
-    await site.database.rows(
-        "CREATE CONSTRAINT TRIGGER dawdle AFTER INSERT ON {schema}bells"
-        " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.dawdle()"
-    )
 
 
 async def test_f8_a_payload_that_kills(site: Site) -> None:
