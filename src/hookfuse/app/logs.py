@@ -1,11 +1,14 @@
 """Logs: one line for each thing that happened, as JSON for machines or in colour for people.
 
 Attempts have a logger of their own. There is one line for each of them with all its fields, so it must cost little: it
-takes a short way to the stream. No line holds a payload, a URL, a header or a key.
+takes a short way to the stream. No line holds a payload, a URL, a header or a key. Reasons, names and errors may be
+other people's text: in either form nothing of it can end a line or steer a terminal.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
@@ -16,6 +19,7 @@ import msgspec
 import structlog
 
 from hookfuse.config import Settings
+from hookfuse.core.inert import inert
 from hookfuse.core.notice import Occurrence
 from hookfuse.core.outcome import OK
 from hookfuse.core.state import Transition
@@ -59,12 +63,32 @@ def wants_json(settings: Settings, stream: TextIO) -> bool:
 
 def _shaping(as_json: bool, stream: TextIO) -> list[Any]:
     if not as_json:
-        return [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        return [_make_inert, structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=_write_trace)]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json)]
 
 
 def _json(line: Mapping[str, object], **_: object) -> str:
-    return msgspec.json.encode(line, enc_hook=str).decode()
+    text = msgspec.json.encode(line, enc_hook=str).decode()
+    if text.isprintable():
+        return text
+    # JSON escapes what is below a space; a terminal heeds signs above it, too.
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f") for sign in text)
+
+
+def _make_inert(logger: object, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """For people; whatever is no text is shown as its representation, which is inert."""
+    for name, value in line.items():
+        if isinstance(value, str):
+            line[name] = inert(value)
+    return line
+
+
+def _write_trace(stream: TextIO, error: Any) -> None:
+    """Without the values of variables, which hold payloads and secrets; indented, so that it looks like no new line."""
+    written = io.StringIO()
+    structlog.dev.plain_traceback(written, error)
+    for line in written.getvalue().strip("\n").split("\n"):
+        stream.write(f"\n    {inert(line)}")
 
 
 class EventLog:

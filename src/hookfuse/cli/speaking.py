@@ -13,21 +13,11 @@ from rich.progress import Progress, ProgressColumn
 from rich.text import Text
 
 from hookfuse.cli.remote import RemoteError
+from hookfuse.core.inert import inert as inert
 from hookfuse.errors import HookfuseError, InvalidInput, StoreUnavailable
 
 for_programs: ContextVar[bool] = ContextVar("for_programs", default=False)
 """Whether the command was given --json: then errors are JSON, too."""
-
-
-def inert(text: str) -> str:
-    """Text that cannot steer a terminal: whatever is not printable becomes its escape, such as \\x1b."""
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() else _escape(sign) for sign in text)
-
-
-def _escape(sign: str) -> str:
-    return sign.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def words(text: str, style: str = "") -> Text:
