@@ -1,15 +1,15 @@
 """Three ledgers, joined: what was sent to us, what reached the endpoints, and what the database says.
 
 The producer writes down each message and what it was told; the receivers write down each arrival; the database is
-dumped when everything has come to rest. `check` names every contradiction. An endpoint has the same name in all three:
-whoever dumps the database translates its ids. Bodies must differ, because a producer that was cut off before it
-learned the id of its message can only be matched by the body.
+dumped when everything has come to rest, and may have kept what left its end before that. `check` names every
+contradiction. An endpoint has the same name in all three: whoever dumps the database translates its ids. Bodies must
+differ, because a producer that was cut off before it learned the id of its message can only be matched by the body.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import dropwhile
@@ -21,6 +21,7 @@ TERMINAL = frozenset({"sent", "failed", "cancelled"})
 UNFINISHED = frozenset({"pending", "sending"})
 
 _SHOWN = 10
+_ALLOWANCES = ("duplicates_allowed", "reopened_allowed")
 
 Pair: TypeAlias = tuple[str, str]
 """A message and one of its endpoints."""
@@ -83,23 +84,29 @@ class Report:
     """One for each arrival after the first that was answered well."""
     unfinished: tuple[Fault, ...]
     """Still pending or sending."""
+    reopened: tuple[Fault, ...]
+    """Had come to its end, and left it."""
     duplicates_allowed: int
+    reopened_allowed: int
 
     @property
     def sound(self) -> bool:
         kinds = (self.lost, self.phantom, self.wrong_body, self.wrong_signature, self.unfinished)
-        return not any(kinds) and len(self.doubled) <= self.duplicates_allowed
+        within = len(self.doubled) <= self.duplicates_allowed and len(self.reopened) <= self.reopened_allowed
+        return not any(kinds) and within
 
     def __str__(self) -> str:
         if self.sound:
             return f"sound, with {len(self.doubled)} of {self.duplicates_allowed} duplicates"
-        names = [field.name for field in fields(self) if field.name != "duplicates_allowed"]
-        return "\n".join(line for name in names for line in self._lines(name, getattr(self, name)))
+        kinds = {field.name: getattr(self, field.name) for field in fields(self)}
+        return "\n".join(
+            line for kind, found in kinds.items() if kind not in _ALLOWANCES for line in self._lines(kind, found)
+        )
 
     def _lines(self, kind: str, faults: tuple[Fault, ...]) -> Iterator[str]:
         if faults:
-            allowed = f" ({self.duplicates_allowed} allowed)" if kind == "doubled" else ""
-            yield f"{kind}: {len(faults)}{allowed}"
+            allowed = {"doubled": self.duplicates_allowed, "reopened": self.reopened_allowed}.get(kind, 0)
+            yield f"{kind}: {len(faults)}" + f" ({allowed} allowed)" * bool(allowed)
             for fault in faults[:_SHOWN]:
                 yield f"  {fault.message} for {fault.endpoint}: {fault.why}"
             if len(faults) > _SHOWN:
@@ -107,9 +114,15 @@ class Report:
 
 
 def check(
-    producer: Sequence[Produced], sink: Sequence[Receipt], database: Sequence[Stored], *, duplicates_allowed: int
+    producer: Sequence[Produced],
+    sink: Sequence[Receipt],
+    database: Sequence[Stored],
+    reopened: Sequence[Fault] = (),
+    *,
+    duplicates_allowed: int,
+    reopened_allowed: int = 0,
 ) -> Report:
-    """Join the ledgers of a run that has come to rest."""
+    """Join the ledgers of a run that has come to rest; `reopened` is what left its end, if that was watched."""
     _refuse_nonsense(producer, database)
     accepted = _accepted(producer, sink, database)
     arrivals: defaultdict[Pair, list[Receipt]] = defaultdict(list)
@@ -130,17 +143,9 @@ def check(
             for row in database
             if row.state in UNFINISHED
         ),
+        reopened=tuple(reopened),
         duplicates_allowed=duplicates_allowed,
-    )
-
-
-def reopened(before: Iterable[Stored], after: Iterable[Stored]) -> tuple[Fault, ...]:
-    """Deliveries that had come to an end in one dump and are something else, or nowhere, in a later one."""
-    now = {row.delivery: row.state for row in after}
-    return tuple(
-        Fault(row.message, row.endpoint, f"was {row.state}, is {now.get(row.delivery, 'gone')}")
-        for row in before
-        if row.state in TERMINAL and now.get(row.delivery) != row.state
+        reopened_allowed=reopened_allowed,
     )
 
 

@@ -12,7 +12,7 @@ import apsw
 import asyncpg  # type: ignore[import-untyped]
 
 from tests.faults.delivery.points import COMMITTING
-from tests.ledgers import Pair, Stored
+from tests.ledgers import Fault, Pair, Stored
 
 _DELIVERIES = """
 SELECT d.message_id, d.endpoint_id, d.state, d.attempts, m.payload
@@ -21,6 +21,14 @@ FROM {schema}deliveries AS d JOIN {schema}messages AS m ON m.id = d.message_id
 _LEASES = "SELECT message_id, endpoint_id, {lease_ms} FROM {schema}deliveries WHERE token IS NOT NULL"
 _OPEN = "SELECT count(*) FROM {schema}deliveries WHERE queue IS NOT NULL"
 _MESSAGES = "SELECT count(*) FROM {schema}messages"
+
+_REOPENED = "SELECT message_id, endpoint_id, was, became FROM reopened"
+_KEEP_REOPENED = "CREATE TABLE IF NOT EXISTS reopened (message_id text, endpoint_id text, was text, became text)"
+_REOPENING = """
+AFTER UPDATE OF state ON {schema}deliveries FOR EACH ROW
+WHEN (OLD.state IN ('sent', 'failed', 'cancelled') AND NEW.state <> OLD.state)
+"""
+_KEEP_IT = "INSERT INTO reopened VALUES (OLD.message_id, OLD.endpoint_id, OLD.state, NEW.state);"
 
 
 class Database(Protocol):
@@ -34,6 +42,9 @@ class Database(Protocol):
 
     async def rows(self, statement: str) -> Sequence[Sequence[Any]]: ...
 
+    async def watch_ends(self) -> None:
+        """From now on keep every delivery that leaves its end, whoever makes it do so."""
+
 
 class SqliteDatabase:
     shared = False
@@ -46,6 +57,9 @@ class SqliteDatabase:
     async def rows(self, statement: str) -> Sequence[Sequence[Any]]:
         # In a thread: a connection that waits for the file must not stop the test.
         return await asyncio.to_thread(self._rows, statement.format(schema="", lease_ms=self.lease_ms))
+
+    async def watch_ends(self) -> None:
+        await self.rows(f"{_KEEP_REOPENED}; CREATE TRIGGER IF NOT EXISTS reopened {_REOPENING} BEGIN {_KEEP_IT} END")
 
     def _rows(self, statement: str) -> Sequence[Sequence[Any]]:
         db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -72,6 +86,14 @@ class PostgresDatabase:
         finally:
             await db.close()
 
+    async def watch_ends(self) -> None:
+        await self.rows(_KEEP_REOPENED)
+        await self.rows(
+            "CREATE OR REPLACE FUNCTION keep_reopened() RETURNS trigger LANGUAGE plpgsql AS"
+            f" $$ BEGIN {_KEEP_IT} RETURN NULL; END $$"
+        )
+        await self.rows(f"CREATE OR REPLACE TRIGGER reopened {_REOPENING} EXECUTE FUNCTION keep_reopened()")
+
 
 async def dump(database: Database) -> list[Stored]:
     """Every delivery."""
@@ -79,6 +101,12 @@ async def dump(database: Database) -> list[Stored]:
         Stored(f"{message}/{endpoint}", message, endpoint, state, attempts, hashlib.sha256(payload).hexdigest())
         for message, endpoint, state, attempts, payload in await database.rows(_DELIVERIES)
     ]
+
+
+async def reopened(database: Database) -> list[Fault]:
+    """Every delivery that has left its end since this is watched."""
+    rows = await database.rows(_REOPENED)
+    return [Fault(message, endpoint, f"was {was}, became {became}") for message, endpoint, was, became in rows]
 
 
 async def leases(database: Database) -> dict[Pair, float]:

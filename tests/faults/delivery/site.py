@@ -17,7 +17,7 @@ from hookfuse.core.secret import Secret, SecretRing
 from hookfuse.delivery.worker import Worker
 from hookfuse.errors import StoreError
 from hookfuse.testing.receivers import Behaviour, Ok, Order, Receipt, ReceiversProcess, read_ledger
-from tests.faults.delivery.databases import Database, dump, unfinished
+from tests.faults.delivery.databases import Database, dump, reopened, unfinished
 from tests.faults.delivery.processes import StationProcess
 from tests.faults.delivery.producer import Ask, Producer
 from tests.faults.delivery.sizes import Sizes
@@ -43,6 +43,7 @@ class Site:
         self.receivers = ReceiversProcess(ledger=self.sink)
         self.names: list[str] = []
         self._stations: list[StationProcess] = []
+        self._watched = False
 
     async def endpoints(self, behaviours: Mapping[str, Behaviour], **settings: Any) -> None:
         """Add endpoints: real ones, and their rows."""
@@ -106,6 +107,10 @@ class Site:
         """A station in this process."""
         station = Station(self.settings(**worker))
         async with station, station.leader:
+            # Before anything has come to an end: every test opens a station to add its endpoints.
+            if not self._watched:
+                await self.database.watch_ends()
+                self._watched = True
             yield station
 
     def process(self, *, environment: Mapping[str, str] | None = None, **orders: Any) -> StationProcess:
@@ -134,9 +139,16 @@ class Site:
     def receipts(self) -> list[Receipt]:
         return read_ledger(self.sink)
 
-    async def report(self, *producers: Producer, duplicates: int = 0) -> Report:
-        produced = [each for producer in producers for each in producer.produced]
-        return check(produced, self.receipts(), await dump(self.database), duplicates_allowed=duplicates)
+    async def report(self, *producers: Producer, duplicates: int = 0, retried: int = 0) -> Report:
+        """What the ledgers say; `retried` is how many deliveries somebody asked for again after their end."""
+        return check(
+            [each for producer in producers for each in producer.produced],
+            self.receipts(),
+            await dump(self.database),
+            await reopened(self.database),
+            duplicates_allowed=duplicates,
+            reopened_allowed=retried,
+        )
 
     async def close(self) -> None:
         for station in self._stations:
