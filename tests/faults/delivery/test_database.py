@@ -18,7 +18,7 @@ from hookfuse.delivery.accept import Acceptor
 from hookfuse.errors import StoreUnavailable
 from hookfuse.testing.receivers import Ok, Slow
 from tests.faults.delivery.databases import Database, SqliteDatabase, unfinished
-from tests.faults.delivery.producer import Ask
+from tests.faults.delivery.producer import Ask, Producer
 from tests.faults.delivery.site import Site, counter, until, working
 from tests.faults.delivery.station import new_message
 from tests.ledgers import Told
@@ -76,21 +76,47 @@ async def test_d5_deadlock(site: Site) -> None:
         pytest.skip("SQLite has one writer")
     await site.endpoints({"ep_1": Ok(), "ep_2": Ok()}, cap=8)
     producer = site.producer()
-    connection = await asyncpg.connect(site.database.url)
-    lock = "SELECT 1 FROM hookfuse.lanes WHERE endpoint_id = '{}' FOR UPDATE"
     async with site.station() as station, working(station.worker):
-        producing = asyncio.create_task(producer.send([counter(station)], site.sizes.messages))
-        for _ in range(3):
-            with suppress(asyncpg.DeadlockDetectedError):
-                async with connection.transaction():
-                    await connection.execute(lock.format("ep_2"))
-                    await asyncio.sleep(0.1)
-                    await connection.execute(lock.format("ep_1"))
+        over = asyncio.Event()
+        producing = asyncio.create_task(_keep_sending(producer, counter(station), over))
+        connection = await asyncpg.connect(site.database.url)
+        try:
+            async with asyncio.timeout(site.sizes.patience):
+                while await _deadlocks(site) < 2:
+                    await _cross(connection)
+        finally:
+            over.set()
+            await connection.close()
         await producing
         await site.rest()
-    await connection.close()
+    assert producer.slowest <= LONGEST_WAIT, f"a client waited {producer.slowest:.2f} s"
     report = await site.report(producer)
     assert report.sound, report
+
+
+async def _keep_sending(producer: Producer, ask: Ask, over: asyncio.Event) -> None:
+    """At a pace that one worker keeps up with."""
+    while not over.is_set():
+        await producer.send([ask], 2)
+        await asyncio.sleep(0.02)
+
+
+async def _cross(connection: asyncpg.Connection) -> None:
+    """Take the second lane, wait until somebody wants it who may have the first, and want that."""
+    lock = "SELECT 1 FROM hookfuse.lanes WHERE endpoint_id = '{}' FOR UPDATE"
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    with suppress(asyncpg.DeadlockDetectedError):
+        async with connection.transaction():
+            await connection.execute(lock.format("ep_2"))
+            while not await connection.fetchval(waiting):
+                await asyncio.sleep(0.01)
+            await connection.execute(lock.format("ep_1"))
+
+
+async def _deadlocks(site: Site) -> int:
+    """In this database, which is the test's own; a server counts them a moment later."""
+    rows = await site.database.rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return int(rows[0][0])
 
 
 async def test_d9_more_than_the_store_takes(site: Site) -> None:
