@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from itertools import count, pairwise
 
 import pytest
 
-from hookfuse import Policy, State, Streak, Transition
+from hookfuse import Outcome, Policy, State, Streak, Transition
 from hookfuse.app.station import Station
 from hookfuse.testing.receivers import Behaviour, Dead, Failing, Hang, Ok, Order, ReceiversProcess, Script
 from tests.faults.delivery.databases import dump
@@ -28,6 +28,8 @@ BUSY = 40
 NOISE = 0.05
 """Seconds that a busy machine may add to a message for one of many, at most."""
 QUICKLY = {"delays": [0.2] * 50, "jitter": 0.1}
+DRAWS = 1_200
+"""Cool-offs that are looked at, to see them reach both ends of their range."""
 COMES_BACK_AFTER = 2.0
 """Seconds instead of ten, so that nobody waits for what was put off through our own fault."""
 
@@ -161,6 +163,11 @@ async def test_g3_all_open_and_all_recover(site: Site) -> None:
             await until(lambda: len(opened) == len(names), site.sizes.patience)
             site.receivers.add_all({name: Order(Ok()) for name in names})
             await site.rest()
+        cool_offs = [each for _ in range(-(-DRAWS // len(names))) for each in await _cool_offs(station, names)]
+    # With so many draws it happens once in 10^10 runs that none is this near to an edge.
+    shortest, longest, edge = cool_off * (1 - jitter), cool_off * (1 + jitter), cool_off * jitter * 0.04
+    assert shortest - 0.001 <= min(cool_offs) <= shortest + edge
+    assert longest - edge <= max(cool_offs) <= longest
     waits = sorted(probed[key] - opened[key] for key in opened)
     assert waits[0] >= cool_off * (1 - jitter) - 0.01
     assert waits[-1] - waits[0] >= cool_off * jitter, "spread over the jitter"
@@ -169,6 +176,20 @@ async def test_g3_all_open_and_all_recover(site: Site) -> None:
     assert max(each.most_in_flight for each in site.receivers.counts.values()) <= 2
     report = await site.report(producer)
     assert report.sound, report
+
+
+async def _cool_offs(station: Station, names: Iterable[str]) -> list[float]:
+    """Open each breaker once more; returns for how long each is to stay open."""
+
+    async def open_(key: str) -> float:
+        await station.breakers.reset(key)
+        await station.breakers.record(await station.breakers.admit(key), Outcome.FAILURE)
+        seen = await station.breakers.inspect(key)
+        assert seen.probe_at is not None
+        assert seen.opened_at is not None
+        return seen.probe_at - seen.opened_at
+
+    return await asyncio.gather(*(open_(f"{APP}/{name}") for name in names))
 
 
 async def test_g5_a_flapping_endpoint(site: Site) -> None:
