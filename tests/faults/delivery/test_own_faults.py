@@ -24,10 +24,15 @@ pytestmark = pytest.mark.anyio
 WHOLE_WITHIN = 5.0
 WAITS = 0.05
 """Seconds: half of the time that a call gives Redis."""
+PUT_OFF = 9.0
+"""Seconds in which a delivery that failed through our own fault is not tried again."""
 
 
 async def test_f12_no_more_descriptors(site: Site) -> None:
-    """Without descriptors deliveries wait, no attempt is spent and no breaker charged; with some again, all arrive."""
+    """Without descriptors deliveries wait, no attempt is spent and no breaker charged; with some again, all arrive.
+
+    They wait long enough not to make the shortage worse.
+    """
     first, more, once = 4, 20, {"delays": [], "jitter": 0}
     await site.alike(Slow(0.2), cap=site.sizes.slots, policy=Policy(trip=Streak(1)).to_dict(), retry=once)
     apis, workers = await site.fleet()
@@ -36,14 +41,20 @@ async def test_f12_no_more_descriptors(site: Site) -> None:
     await site.rest()
     await until(lambda: site.receivers.connections == 0)
     _, most = resource.prlimit(workers[0].pid, resource.RLIMIT_NOFILE)
+    began = time.monotonic()
     for worker in workers:
         taken = len(os.listdir(f"/proc/{worker.pid}/fd"))
         resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (taken, most))
     await producer.send([each.ask for each in apis], more)
-    await until(lambda: _says_local(site))
+    await until(lambda: _all_tried(site))
+    waits = await _waits(site)
     for worker in workers:
         resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (most, most))
+    short_for = time.monotonic() - began
     await site.rest()
+    assert waits, "some found no descriptor"
+    assert min(waits) >= PUT_OFF
+    assert await _most_local(site) <= 1 + int(short_for / PUT_OFF)
     troubles = await site.database.rows("SELECT DISTINCT trouble FROM {schema}attempts")
     assert {row[0] for row in troubles} == {"", "local"}
     await _check_nothing_is_charged(site, workers, (first + more) * len(site.names))
@@ -60,9 +71,27 @@ async def _check_nothing_is_charged(site: Site, workers: list[StationProcess], d
     assert sum(each["ok"] for each in breakers) == deliveries, "these are the breakers that were asked"
 
 
-async def _says_local(site: Site) -> bool:
-    rows = await site.database.rows("SELECT count(*) FROM {schema}deliveries WHERE reason = 'local'")
-    return int(rows[0][0]) > 0
+async def _all_tried(site: Site) -> bool:
+    rows = await site.database.rows("SELECT count(*) FROM {schema}deliveries WHERE attempts = 0")
+    return int(rows[0][0]) == 0
+
+
+async def _waits(site: Site) -> list[float]:
+    """For how many seconds each delivery waits that found no descriptor at its last attempt."""
+    rows = await site.database.rows(
+        "SELECT d.due_ms - max(a.at_ms) FROM {schema}deliveries AS d"
+        " JOIN {schema}attempts AS a ON a.message_id = d.message_id AND a.endpoint_id = d.endpoint_id"
+        " WHERE d.state = 'pending' AND d.reason = 'local' GROUP BY d.message_id, d.endpoint_id"
+    )
+    return [row[0] / 1000 for row in rows]
+
+
+async def _most_local(site: Site) -> int:
+    """How often the same delivery found no descriptor, at most."""
+    rows = await site.database.rows(
+        "SELECT count(*) FROM {schema}attempts WHERE trouble = 'local' GROUP BY message_id, endpoint_id"
+    )
+    return max(int(row[0]) for row in rows)
 
 
 async def test_r1_redis_dies_and_comes_back(
