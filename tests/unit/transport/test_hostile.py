@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import resource
 import socket
 import ssl
 import struct
@@ -20,6 +19,7 @@ import trustme
 from hookfuse.core.sending import Trouble
 from hookfuse.transport import HttpSender
 from hookfuse.transport.connection import Connection
+from tests.memory import Peak
 from tests.unit.transport.certificates import serving, trusting
 from tests.unit.transport.receiver import (
     LOOPBACK,
@@ -118,17 +118,15 @@ async def test_a_huge_body_is_cut_and_its_status_counts(sender: HttpSender, way:
     head, piece = ENDLESS[way]
     script, sent = flooding(head, piece)
     async with receiving(script) as receiver:
-        await sender.send(request(receiver.url()))
-        before, at_first = _resident(), sent[0]
-        for _ in range(10):
-            result = await sender.send(request(receiver.url()))
-            assert (result.status, result.truncated, result.trouble) == (200, True, None)
-            assert len(result.body) <= 64 * KIB
-        grown = _resident() - before
+        with Peak() as held:
+            for _ in range(10):
+                result = await sender.send(request(receiver.url()))
+                assert (result.status, result.truncated, result.trouble) == (200, True, None)
+                assert len(result.body) <= 64 * KIB
         await until(lambda: sender.connections == 0)
         await sender.close()
-    assert at_first > 0
-    assert grown < 32 * KIB * KIB
+    assert sent[0] > 0
+    assert held.bytes < 2 * KIB * KIB
 
 
 FLOODS: Final = {
@@ -219,11 +217,6 @@ def pouring(head: bytes, piece: bytes, *, tls: ssl.SSLContext | None) -> Iterato
             over.set()
             socket.create_connection(listening.getsockname()).close()
             thread.join()
-
-
-def _resident() -> int:
-    """The most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
 
 
 async def test_a_gzip_bomb_stays_packed(sender: HttpSender) -> None:
