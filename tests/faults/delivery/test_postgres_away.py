@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,10 +15,10 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from hookfuse.stores.postgres.queries import SQL
-from hookfuse.testing.receivers import Ok
+from hookfuse.testing.receivers import Failing, Ok, Script
 from tests.faults.delivery.databases import PostgresDatabase, leases
 from tests.faults.delivery.producer import Producer
-from tests.faults.delivery.site import Site, until
+from tests.faults.delivery.site import Site, counter, until
 from tests.faults.delivery.sizes import Sizes, seed
 from tests.faults.delivery.station import new_message
 from tests.servers.packages import install, missing
@@ -218,5 +219,26 @@ async def test_d14_workers_with_another_clock(far: Site, offset: str) -> None:
     assert [receipt.verified for receipt in receipts] == [True] * 6
     for number, receipt in enumerate(sorted(receipts, key=lambda receipt: receipt.arrived_at)):
         assert -0.002 <= receipt.arrived_at - (now + 0.3 * number) < BACK_WITHIN
+    report = await far.report(producer)
+    assert report.sound, report
+
+
+@pytest.mark.parametrize("offset", ["-10m", "+10m"])
+async def test_d14_a_retry_with_another_clock(far: Site, offset: str) -> None:
+    """A worker whose clock is ten minutes off sends what failed again when it is due, neither early nor late."""
+    delay = 0.7
+    await far.alike(Script((Failing(), Ok())), retry={"delays": [delay], "jitter": 0})
+    worker = far.process(accepts=False, environment=another_clock(offset))
+    await worker.start()
+    assert abs(worker.events()[0]["at"] - time.time()) > 500, "its clock is off"
+    producer = far.producer()
+    async with far.station() as station:
+        await producer.send([counter(station)], 1)
+    await far.rest()
+    arrived = defaultdict[str, list[float]](list)
+    for receipt in far.receipts():
+        arrived[receipt.endpoint].append(receipt.arrived_at)
+    for first, second in arrived.values():
+        assert -0.002 <= second - (first + delay) < BACK_WITHIN
     report = await far.report(producer)
     assert report.sound, report
