@@ -42,5 +42,9 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             least = 0 if field.name.startswith("idle") or field.name in ("stagger", "sessions") else 1
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
-                raise InvalidInput(f"{field.name} must be a number of at least {least}, got {shown(value)}.")
+            # Half a byte would pass here and fail in the midst of a delivery.
+            whole = isinstance(field.default, int)
+            kind = int if whole else int | float
+            if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:
+                number = "whole number" if whole else "number"
+                raise InvalidInput(f"{field.name} must be a {number} of at least {least}, got {shown(value)}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from dataclasses import fields
 from ipaddress import ip_address
 from time import monotonic
 from typing import Any
@@ -356,6 +357,14 @@ def test_a_limit_out_of_its_bounds_is_refused(name: str) -> None:
     for bad in values:
         with pytest.raises(InvalidInput, match=name):
             Limits(**{name: bad})
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Limits) if field.type == "int"])
+def test_what_is_counted_is_whole(name: str) -> None:
+    """Of bytes, lines, connections and the like there is no half, nor infinitely many."""
+    for bad in (1.5, 2.0, float("inf")):
+        with pytest.raises(InvalidInput, match=f"{name} must be a whole number"):
+            Limits(**{name: bad})  # type: ignore[arg-type]
 
 
 def test_addresses_are_tried_by_turns() -> None:
