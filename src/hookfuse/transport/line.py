@@ -54,6 +54,10 @@ class Line:
         self._passed_over = 0 if chosen is oldest else self._passed_over + 1
         return chosen.popitem(last=False)[1][1]
 
+    def leave(self, name: str) -> None:
+        for waiting in self._waiting.values():
+            waiting.pop(name, None)
+
     def clear(self) -> None:
         for waiting in self._waiting.values():
             waiting.clear()

@@ -59,7 +59,7 @@ class Resolver(Protocol):
     async def lookup(self, name: str) -> Answer: ...
 
     def asked(self, name: str) -> bool:
-        """Whether anybody was asked for a name that is being looked up; False: it still waits for its turn."""
+        """Whether anybody was asked for a name that is or was just looked up; False: its turn has not come."""
         ...
 
     async def close(self) -> None: ...
@@ -79,8 +79,8 @@ class DnsResolver:
         self._system_servers = WatchedFile(Path("/etc/resolv.conf"), parse_nameservers)
         self._system_hosts = WatchedFile(Path("/etc/hosts"), parse_hosts)
         self._known: OrderedDict[str, Answer] = OrderedDict()
-        # Who waits for each name that is being looked up.
-        self._flights: dict[str, list[asyncio.Future[Answer]]] = {}
+        # Who waits for each name that is being looked up, in the order in which they came.
+        self._flights: dict[str, dict[asyncio.Future[Answer], None]] = {}
         # Who waits for a place; and who has one, with the instant when it was given.
         self._line = Line()
         self._places: OrderedDict[Lookup, float] = OrderedDict()
@@ -99,19 +99,42 @@ class DnsResolver:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if name not in self._flights:
             self._line.join(Lookup(name, self._servers(), self._landed), _standing(known))
-            self._flights[name] = []
+            self._flights[name] = {answer: None}
             self._move_up()
-        self._flights[name].append(answer)
-        return await answer
+        else:
+            self._flights[name][answer] = None
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._left(name, answer)
+            raise
 
     def asked(self, name: str) -> bool:
-        return name not in self._line
+        if name in self._flights:
+            return name not in self._line
+        # Landed in this instant, or everybody left before its turn came.
+        known = self._known.get(name)
+        return known is not None and known.until > monotonic()
 
     async def close(self) -> None:
         lookups = [*self._places, *self._line]
         self._line.clear()
         for lookup in lookups:
             lookup.give_up()
+        if self._looker is not None:
+            self._looker.cancel()
+            self._looker = None
+
+    def _left(self, name: str, answer: asyncio.Future[Answer]) -> None:
+        """Note that someone waits no longer. A name that nobody waits for keeps no place in line.
+
+        One that was asked for goes on: its answer may be of use to whoever comes next.
+        """
+        waiting = self._flights.get(name, {})
+        waiting.pop(answer, None)
+        if not waiting and name in self._line:
+            self._line.leave(name)
+            del self._flights[name]
 
     def _landed(self, lookup: Lookup, outcome: Outcome) -> None:
         """Take the outcome of a lookup, and tell those who wait for it."""
@@ -133,8 +156,12 @@ class DnsResolver:
             look_at = monotonic() + _LOOKS_APART
             self._looker = asyncio.get_running_loop().call_later(_LOOKS_APART, self._look, look_at)
         while self._begun < _AT_A_TIME and len(self._places) < _PLACES and self._line:
-            self._begun += 1
             lookup = self._line.take()
+            if all(waiting.done() for waiting in self._flights[lookup.name]):
+                # Their deadlines have passed, and they are about to leave: asked for now, the name would be blamed.
+                del self._flights[lookup.name]
+                continue
+            self._begun += 1
             self._places[lookup] = monotonic()
             lookup.begin()
 

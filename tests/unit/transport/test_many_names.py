@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -221,6 +222,82 @@ async def test_a_name_that_could_not_be_asked_for_is_our_own_trouble(monkeypatch
         assert "Too many names" in in_line.detail
         await sender.close()
         assert names.count("hook.test") == 0
+
+
+async def test_names_that_nobody_waits_for_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name whose callers have all left loses its place in line: it is not asked for, and nobody waits behind it."""
+    narrow(monkeypatch, 1)
+    async with naming(hook_test=["192.0.2.1"], shared_test=["192.0.2.1"]) as names:
+        resolver = DnsResolver([names.address], hosts={})
+        first = asyncio.create_task(resolver.lookup("hang-first.test"))
+        left = [asyncio.create_task(resolver.lookup(f"left{number}.test")) for number in range(20)]
+        left.append(asyncio.create_task(resolver.lookup("shared.test")))
+        stays = asyncio.create_task(resolver.lookup("shared.test"))
+        await asyncio.sleep(0)
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left)
+        assert not any(resolver.asked(f"left{number}.test") for number in range(20))
+        last = asyncio.create_task(resolver.lookup("hook.test"))
+        await asyncio.sleep(0)
+        next(iter(resolver._places)).give_up()
+        async with asyncio.timeout(QUICKLY):
+            assert troubles(await asyncio.gather(first, stays, last)) == {Trouble.LOCAL, None}
+        assert {name for name, _ in names.asked} == {"shared.test", "hook.test"}
+
+
+async def test_those_that_hang_do_not_give_way_to_names_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once those in line have left, whoever has a place keeps it."""
+    narrow(monkeypatch, 1, hangs=0.0)
+    monkeypatch.setattr("hookfuse.transport.resolver._LOOKS_APART", 60.0)
+    async with naming() as names:
+        resolver = DnsResolver([names.address], hosts={})
+        first, other = (asyncio.create_task(resolver.lookup(f"hang-{number}.test")) for number in range(2))
+        await asyncio.sleep(0)
+        other.cancel()
+        await asyncio.wait([other])
+        resolver._look(monotonic())
+        await asyncio.sleep(0)
+        assert not first.done()
+        await resolver.close()
+        await first
+
+
+async def test_a_name_whose_turn_comes_too_late_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a place becomes free in the very turn of the loop in which a deadline in line passed, the trouble is ours."""
+    narrow(monkeypatch, 1)
+    monkeypatch.setattr("hookfuse.transport.resolver._LOOKS_APART", 60.0)
+    async with naming() as names:
+        resolver = DnsResolver([names.address], hosts={})
+        first, late = (asyncio.create_task(resolver.lookup(f"hang-{number}.test")) for number in range(2))
+        await asyncio.sleep(0)
+        late.cancel()
+        next(iter(resolver._places)).give_up()
+        await asyncio.wait([first, late])
+        assert not resolver.asked("hang-1.test")
+        assert not resolver._places
+        # Who comes back is looked up like anybody else.
+        again = asyncio.create_task(resolver.lookup("hang-1.test"))
+        await asyncio.sleep(0)
+        assert resolver.asked("hang-1.test")
+        await resolver.close()
+        assert troubles([await again]) == {Trouble.LOCAL}
+
+
+async def test_a_closed_resolver_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its end the event loop does not hold a resolver any more, though names were waiting in line."""
+    narrow(monkeypatch, 1)
+    monkeypatch.setattr("hookfuse.transport.resolver._LOOKS_APART", 60.0)
+    async with naming() as names:
+        resolver = DnsResolver([names.address], hosts={})
+        held = weakref.ref(resolver)
+        waiting = [asyncio.create_task(resolver.lookup(f"hang-{number}.test")) for number in range(2)]
+        await asyncio.sleep(0)
+        await resolver.close()
+        await asyncio.wait(waiting)
+        del resolver, waiting
+        gc.collect()
+        assert held() is None
 
 
 async def test_closing_ends_those_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
