@@ -17,7 +17,7 @@ from tests.faults.delivery.databases import dump
 from tests.faults.delivery.latency import WELL, p99, p99_of, send
 from tests.faults.delivery.producer import Producer
 from tests.faults.delivery.site import SECRET, Site, add_endpoints, counter, mend, until, working
-from tests.faults.delivery.station import new_message
+from tests.faults.delivery.station import APP, new_message
 from tests.ledgers import Pair
 
 pytestmark = pytest.mark.anyio
