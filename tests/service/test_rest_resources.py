@@ -85,6 +85,13 @@ async def test_what_is_deleted_takes_its_breaker_along(
     if forced:
         await service.ok("POST", f"/app/{app}/breaker/{endpoint}/force", {"to": "open", "reason": "maintenance"})
     assert (await service.ok("GET", "/breaker"))["data"]
+    # What is on its way could trip it again, and would be found by whoever leads.
+    service.station.worker.stop()
+
+    async def has_nothing_in_hand() -> bool:
+        return service.station.worker.in_hand == 0
+
+    await service.until(has_nothing_in_hand)
     await service.ok("DELETE", f"/app/{app}/endpoint/{endpoint}" if deleted == "endpoint" else f"/app/{app}")
     assert (await service.ok("GET", "/breaker"))["data"] == []
     assert (await service.ok("GET", "/overview"))["states"].get("open", 0) == 0
