@@ -38,6 +38,8 @@ class Request(NamedTuple):
     body: bytes
     timeout: float
     """Seconds for everything: DNS, connect, TLS, sending, and the whole response."""
+    anew: bool = False
+    """A kept connection was lost under it already, so it goes on a new one."""
 
 
 class SendResult(NamedTuple):

@@ -138,7 +138,7 @@ class Courier:
         rest: Coroutine[Any, Any, None] | None = None
         try:
             if result is None:
-                rest = self.deliver(claim, target, flight.dial_before)
+                rest = self.deliver(claim, target, flight.dial_before, lost=flight.began)
             elif not self._conclude_at_once(flight, result):
                 rest = self._see_through(
                     claim, target, self._conclude(claim, target, result, flight.started, flight.admission)
@@ -157,9 +157,14 @@ class Courier:
         self._write_down(claim, target, result, verdict, flight.started)
         return True
 
-    async def deliver(self, claim: Claim, target: Target | None, dial_before: float) -> None:
-        """See a claim through to its settlement, whatever happens. `dial_before` is monotonic seconds."""
-        await self._see_through(claim, target, self._deliver(claim, target, dial_before))
+    async def deliver(
+        self, claim: Claim, target: Target | None, dial_before: float, *, lost: float | None = None
+    ) -> None:
+        """See a claim through to its settlement, whatever happens. `dial_before` is monotonic seconds.
+
+        So is `lost`: when it was sent on a kept connection that turned out to be closed.
+        """
+        await self._see_through(claim, target, self._deliver(claim, target, dial_before, lost))
 
     async def _see_through(self, claim: Claim, target: Target | None, steps: Coroutine[Any, Any, None]) -> None:
         try:
@@ -179,15 +184,15 @@ class Courier:
         _log.exception("delivery of %s to %s went wrong here", claim.message_id, claim.endpoint_id)
         self._settler.settle(_broken(claim, target))
 
-    async def _deliver(self, claim: Claim, target: Target | None, dial_before: float) -> None:
+    async def _deliver(self, claim: Claim, target: Target | None, dial_before: float, lost: float | None) -> None:
         if target is None:
             self._settler.settle(Settlement(claim, DeliveryState.CANCELLED, "endpoint_missing", spent=False))
         elif target.destination is None:
             await self._conclude(claim, target, _unfit(target), self._now(), None)
         else:
-            await self._ask(claim, target, dial_before)
+            await self._ask(claim, target, dial_before, lost)
 
-    async def _ask(self, claim: Claim, target: Target, dial_before: float) -> None:
+    async def _ask(self, claim: Claim, target: Target, dial_before: float, lost: float | None) -> None:
         unblocked = self._settler.unblocked
         admission = await self._breakers.admit(target.key)
         if not admission.allowed and self._settler.unblocked != unblocked:
@@ -207,6 +212,10 @@ class Courier:
                 return
             started = self._now()
             request = request_to(target, claim.message_id, claim.payload, started, self._sign_ed25519)
+            if lost is not None:
+                # Once, and within the same deadline: other kept connections may be closed as well.
+                left = max(0.0, request.timeout - (time.monotonic() - lost))
+                request = request._replace(timeout=left, anew=True)
             result = await self._sender.send(request)
             settled = True
             await self._conclude(claim, target, result, started, admission)

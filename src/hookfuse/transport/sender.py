@@ -72,7 +72,7 @@ class HttpSender:
         if pool is None:
             pool = self._pool = Pool(asyncio.get_running_loop(), self._limits, self._dialer.sessions)
         route = pool.fresh(request.destination, started)
-        connection = None if route is None else pool.take(route)
+        connection = None if route is None or request.anew else pool.take(route)
         if route is not None and connection is not None:
             result = await self._exchange(pool, route, connection, data, started, started + request.timeout)
             if result is not None:

@@ -902,3 +902,23 @@ async def test_looking_takes_a_small_part_of_the_time(post: Post, monkeypatch: p
         assert worker.busy == 0
         await asyncio.sleep(0.001)
     assert looks == 1
+
+
+@pytest.mark.parametrize("post", [True], indirect=True, ids=["kept connections"])
+async def test_what_a_kept_connection_lost_is_sent_once_more(post: Post) -> None:
+    """A request that a closed connection swallowed is made once more, on a new one, within the same deadline."""
+    await post.endpoint()
+
+    def answers(asked: Request) -> SendResult:
+        if not asked.anew:
+            raise ConnectionError
+        return answer(200)
+
+    post.sender.answers = answers
+    async with post.working():
+        await post.bench.send()
+        await post.until(DeliveryState.SENT, 1)
+    first, second = post.sender.requests
+    assert (first.anew, second.anew) == (False, True)
+    assert 0 < second.timeout < first.timeout
+    assert len(post.attempts) == 1

@@ -94,6 +94,31 @@ async def test_a_connection_that_was_closed_meanwhile(monkeypatch: pytest.Monkey
         assert there.sender.connections == 0
 
 
+async def test_what_was_lost_once_goes_on_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that hangs up on all its kept connections gets a request twice, not once for each of them."""
+    monkeypatch.setattr("hookfuse.transport.connection._SOON_AT_LEAST", 1.0)
+    closing = asyncio.Event()
+
+    async def script(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await receiver.read(reader)
+        writer.write(OK)
+        while not closing.is_set():
+            await receiver.read(reader)
+            if not closing.is_set():
+                writer.write(OK)
+
+    async with warm(script) as there:
+        asked = request(there.receiver.url())
+        both = await asyncio.gather(there.sender.send(asked), there.sender.send(asked))
+        assert [each.status for each in both] == [200, 200]
+        assert (there.receiver.connections, len(there.receiver.requests)) == (2, 3)
+        closing.set()
+        assert there.send() is not None
+        await until(lambda: there.answers == [None])
+        assert (await there.sender.send(asked._replace(anew=True))).status == 200
+        assert (there.receiver.connections, len(there.receiver.requests)) == (3, 5)
+
+
 async def test_the_deadline_is_told() -> None:
     """An answer that does not come in time is a trouble, and the connection is closed."""
     async with warm(then(b"")) as there:
