@@ -1,9 +1,10 @@
 """Sends what is in the outbox: the duty `notices`, done by one process for the fleet.
 
 A notice is claimed with a lease, posted, and settled. A process that dies in between leaves it to the next one, which
-posts it again with the same id; that is the only way in which anyone is told twice. Each channel has slots and a
-deadline of its own, so a mail server that hangs holds up mails and nothing else. What cannot be posted comes back on a
-schedule, and is given up, visibly, after its last attempt.
+posts it again with the same id; that is the only way in which anyone is told twice. One that stood still beyond the
+lease posts nothing when it goes on, because others may have. Each channel has slots and a deadline of its own, so a
+mail server that hangs holds up mails and nothing else. What cannot be posted comes back on a schedule, and is given up,
+visibly, after its last attempt.
 
 The same duty looks for endpoints that have failed for long (`look_for_failing`), and for what nobody wrote down or
 finished (`reconcile.py`).
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -99,9 +101,11 @@ class Notifier:
         try:
             while True:
                 room = self._settings.slots - len(hands)
+                # Counted from the question: by the database's clock no lease ends sooner.
+                ends = time.monotonic() + self._settings.lease
                 claimed = await self._claim(channel, room, tenure) if room else []
                 for notice in claimed:
-                    task = asyncio.create_task(self._see_through(notice), name=f"hookfuse-notice-{channel}")
+                    task = asyncio.create_task(self._see_through(notice, ends), name=f"hookfuse-notice-{channel}")
                     hands.add(task)
                     task.add_done_callback(hands.discard)
                 if not claimed or len(claimed) == room:
@@ -121,18 +125,17 @@ class Notifier:
             _log.warning("notices wait for the database: %s", error)
             return []
 
-    async def _see_through(self, notice: Notice) -> None:
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + self._settings.lease
+    async def _see_through(self, notice: Notice, ends: float) -> None:
+        """`ends` is when its lease does, by the clock itself: the loop's is as old as its turn, and may have stood."""
         try:
             async with asyncio.timeout(DEADLINE + 1):
-                posted = await self._post(notice)
+                posted = await self._post(notice, ends)
         except TimeoutError:
             posted = Posted(f"no end within {DEADLINE:g} s")
         except Exception as error:
             _log.exception("posting the notice %s went wrong here", notice.id)
             posted = Posted(f"{type(error).__name__} here")
-        while loop.time() < ends:
+        while time.monotonic() < ends:
             try:
                 await self._settle(notice, posted)
                 return
@@ -141,7 +144,7 @@ class Notifier:
                 _log.warning("settling the notice %s waits for the database: %s", notice.id, error)
                 await asyncio.sleep(_SETTLE_PAUSE)
 
-    async def _post(self, notice: Notice) -> Posted:
+    async def _post(self, notice: Notice, ends: float) -> Posted:
         if notice.attempts > self._settings.retry.attempts:
             return Posted("every process that posted it was lost")
         try:
@@ -153,6 +156,8 @@ class Notifier:
             return Posted(f"the database is away: {error}")
         if addresses is None:
             return Posted("the addresses cannot be read")
+        if time.monotonic() >= ends:
+            return Posted("its lease had ended before it was posted")
         return await self._posts[notice.channel].post(Story(notice, app, next(iter(endpoints), None)), addresses)
 
     async def _settle(self, notice: Notice, posted: Posted) -> None:

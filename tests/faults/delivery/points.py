@@ -1,5 +1,7 @@
 """Places where a process ends as if killed, named in HOOKFUSE_TEST_STOP: `after_send`, or `after_send:3` for the third.
 
+With `after_send:3:SIGSTOP` it stands still there, until it is told to go on.
+
     before_insert   a batch of messages is about to be stored
     after_insert    it is in the tables, and not yet committed
     after_commit    it is committed, and nobody has been told
@@ -47,15 +49,17 @@ class _Armed:
     def __init__(self) -> None:
         self.point = ""
         self.left = 0
+        self.signal = signal.SIGKILL
 
 
 _armed = _Armed()
 
 
 def arm(text: str) -> None:
-    """Die at this point, when it is reached for the nth time."""
-    _armed.point, _, times = text.partition(":")
-    _armed.left = int(times or 1)
+    """Die at this point, when it is reached for the nth time, or stand still."""
+    point, times, name, *_ = (*text.split(":"), "", "")
+    _armed.point, _armed.left = point, int(times or 1)
+    _armed.signal = signal.Signals[name or "SIGKILL"]
     if _armed.point:
         _wrap_stores()
         _wrap_notices()
@@ -65,12 +69,8 @@ def arm(text: str) -> None:
 def reach(point: str) -> None:
     if point == _armed.point:
         _armed.left -= 1
-        if _armed.left <= 0:
-            _die()
-
-
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+        if _armed.left == 0:
+            os.kill(os.getpid(), _armed.signal)
 
 
 def _wrap_stores() -> None:

@@ -169,8 +169,12 @@ class Client:
 async def freeze(process: StationProcess) -> None:
     """Stop it where it is, and return when it stands still."""
     process.signal(signal.SIGSTOP)
-    while _state(process.pid) not in "Tt":
+    while not frozen(process):
         await asyncio.sleep(0.001)
+
+
+def frozen(process: StationProcess) -> bool:
+    return _state(process.pid) in "Tt"
 
 
 def _state(pid: int) -> str:
