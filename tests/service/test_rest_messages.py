@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hookfuse.app.web import WebSettings
+from hookfuse.testing.receivers import Ok, Receivers
 from tests.service.conftest import Service, running
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +105,38 @@ async def test_a_stopped_database_is_told(idle: Service) -> None:
         response = await idle.ask(method, path, {"eventType": "a", "payload": {}})
         assert (response.status_code, response.headers["retry-after"]) == (503, "1")
         assert response.json()["code"] == "unavailable"
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_a_flood_is_shed(
+    store: str,
+    tmp_path: Path,
+    receivers: Receivers,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of a flood of messages each is taken, or refused with 503 and a time to come back; what is taken is delivered."""
+    database = f"sqlite://{tmp_path}/hookfuse.db"
+    if store == "postgres":
+        database = await asyncio.to_thread(request.getfixturevalue, "postgres_url")
+    async with running(database, tmp_path) as service:
+        app = await service.app()
+        await service.endpoint(app, receivers.add("well", Ok()))
+        # Few, because a flood of ten thousand clients is more than a test can make.
+        monkeypatch.setattr(service.station.acceptor, "_most_waiting", 4)
+        body = {"eventType": "a", "payload": {}}
+        answers = await asyncio.gather(*(service.ask("POST", f"/app/{app}/msg", body) for _ in range(300)))
+        taken = {answer.json()["id"] for answer in answers if answer.status_code == 202}
+        refused = [answer for answer in answers if answer.status_code != 202]
+        assert {(answer.status_code, answer.headers["retry-after"]) for answer in refused} == {(503, "1")}
+        assert taken
+
+        async def is_settled() -> bool:
+            backlog = await service.store.backlog()
+            return not backlog.waiting and not backlog.in_flight
+
+        await service.until(is_settled)
+        assert {arrival.webhook_id for arrival in receivers.receipts()} == taken
 
 
 async def test_rate_limits(tmp_path: Path) -> None:
