@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -78,9 +78,7 @@ class Post:
                 await asyncio.sleep(0.002)
 
     async def until_attempts(self, count: int) -> None:
-        async with asyncio.timeout(20):
-            while len(self.attempts) < count:
-                await asyncio.sleep(0.002)
+        await became(lambda: len(self.attempts) >= count)
 
     async def until_quiet(self, worker: Worker) -> None:
         """Wait until the worker has nothing in hand, has written everything, and finds nothing more."""
@@ -89,6 +87,13 @@ class Post:
                 while worker.in_hand or worker._settler.waiting or worker._settler._journey:
                     await asyncio.sleep(0.002)
                 await asyncio.sleep(0.03)
+
+
+async def became(true: Callable[[], bool]) -> None:
+    """Wait until it is so: what a database shows, the process that asked for it may learn a moment later."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.002)
 
 
 @pytest.fixture(params=[False, True], ids=["new connections", "kept connections"])

@@ -21,7 +21,7 @@ from hookfuse.delivery.worker import Worker, WorkerSettings
 from hookfuse.errors import InvalidInput, StoreUnavailable
 from hookfuse.testing.sender import answer, trouble
 from tests.turns import Turns
-from tests.unit.delivery.conftest import SECRET, Post
+from tests.unit.delivery.conftest import SECRET, Post, became
 
 pytestmark = pytest.mark.anyio
 
@@ -395,7 +395,7 @@ async def test_a_cancelled_worker_gives_back_its_claims(post: Post, monkeypatch:
     worker = post.worker(slots=200, batch=100)
     running = asyncio.create_task(worker.run())
     await post.until(DeliveryState.SENDING, 200)
-    assert worker.in_hand == 200
+    await became(lambda: worker.in_hand == 200)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -840,18 +840,15 @@ async def test_endpoints_that_begin_to_hang_leave_slots_to_others(post: Post, mo
     async with post.working(slots=20) as worker:
         for _ in range(5):
             await post.bench.send()
-        while hanging < 10:
-            await asyncio.sleep(0.001)
-        async with asyncio.timeout(20):
-            while worker.set_aside < 8:
-                await asyncio.sleep(0.001)
+        await became(lambda: hanging >= 10 and worker.set_aside >= 8)
         for _ in range(20):
             await post.bench.send()
         for number in range(10):
             await post.bench.send(event_type="well")
             await post.until(DeliveryState.SENT, before + number + 1)
             post.clock.advance(0.5)
-        assert hanging == worker.in_hand == 10
+        await became(lambda: worker.in_hand == 10)
+        assert hanging == 10
         assert worker.in_hand - worker.set_aside == 2
         hang.set()
         async with asyncio.timeout(20):

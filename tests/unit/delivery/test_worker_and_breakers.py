@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from hookfuse.stores.sqlite import SqliteStore
 from hookfuse.testing import ManualClock
 from hookfuse.testing.postgres import store_with_clock
 from hookfuse.testing.sender import answer
-from tests.unit.delivery.conftest import Post
+from tests.unit.delivery.conftest import Post, became
 
 pytestmark = pytest.mark.anyio
 
@@ -61,12 +61,6 @@ def refused(post: Post, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return keys
 
 
-async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.002)
-
-
 async def _trip(post: Post, worker: Worker) -> None:
     """One message, which fails and opens its breaker."""
     post.sender.answers = answer(500)
@@ -91,7 +85,7 @@ async def test_half_open_lets_its_probes_through(post: Post, refused: list[str])
         looked = len(refused)
         post.clock.advance(10.1)
         # The others that were claimed with them were refused, and are out of its hands again.
-        await _until(lambda: len(refused) > looked and worker.in_hand == 3)
+        await became(lambda: len(refused) > looked and worker.in_hand == 3)
         assert post.sender.in_flight == 3
         assert (await post.breakers.inspect("app_1/ep_1")).state is State.HALF_OPEN
         post.sender.let_go()
@@ -105,14 +99,14 @@ async def test_a_block_is_looked_at_within_a_minute(post: Post, refused: list[st
     async with post.working() as worker:
         await _trip(post, worker)
         await post.bench.send()
-        await _until(lambda: len(refused) == 1)
+        await became(lambda: len(refused) == 1)
         for minute in range(1, 4):
             await post.until_quiet(worker)
             post.clock.advance(59.9)
             await post.until_quiet(worker)
             assert len(refused) == minute
             post.clock.advance(0.1)
-            await _until(lambda minute=minute: len(refused) == minute + 1)  # type: ignore[misc]
+            await became(lambda minute=minute: len(refused) == minute + 1)  # type: ignore[misc]
     assert len(post.sender.requests) == 1
 
 
@@ -136,7 +130,7 @@ async def test_a_shared_breaker_parks_all_whom_it_guards(post: Post, refused: li
         await post.until_attempts(2)
         await post.until_quiet(worker)
         id_ = await post.bench.send(event_type="second")
-        await _until(lambda: len(refused) > 0)
+        await became(lambda: len(refused) > 0)
         await post.until_quiet(worker)
         found = await post.bench.delivery(id_, "ep_2")
         assert (found.state, found.reason, found.attempts) == (DeliveryState.PENDING, "breaker_open", 0)
