@@ -98,7 +98,7 @@ def test_down_at_the_start(cluster: Cluster) -> None:
 
 def test_flushall(cluster_url: str) -> None:
     """After FLUSHALL a mirror drops what is no longer true, and generations go on growing."""
-    with Breakers(RedisStore(cluster_url), policy=ONE) as breakers, connect(cluster_url) as client:
+    with Breakers(RedisStore(cluster_url, deadline=2), policy=ONE) as breakers, connect(cluster_url) as client:
         breakers.force_open("forced")
         breakers.record(breakers.admit("ep"), Outcome.FAILURE)
         breakers.catch_up()

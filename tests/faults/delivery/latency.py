@@ -14,14 +14,11 @@ WELL = "well"
 """How the names of healthy endpoints begin."""
 
 
-async def send(
-    station: Station, producer: Producer, name: str, count: int, every: float, kind: str = ""
-) -> dict[str, float]:
-    """Send messages at a steady pace, of a kind if one is named; returns when each was handed in."""
+async def send(station: Station, producer: Producer, name: str, count: int, every: float) -> dict[str, float]:
+    """Send messages at a steady pace; returns when each was handed in."""
     began: dict[str, float] = {}
     for number in range(count):
         message = new_message(f"{name}-{number}", f'"{name}-{number}"'.encode())
-        message = message._replace(event_type=kind or message.event_type)
         began[message.id] = time.time()
         await station.acceptor.accept(message)
         producer.note(message.id, message.payload)
@@ -29,11 +26,9 @@ async def send(
     return began
 
 
-async def p99(
-    site: Site, station: Station, producer: Producer, name: str, *, count: int, every: float, kind: str = ""
-) -> float:
+async def p99(site: Site, station: Station, producer: Producer, name: str, *, count: int, every: float) -> float:
     """From acceptance to arrival, the best of two runs: what the noise of the machine has spared."""
-    runs = [await send(station, producer, f"{name}-{turn}", count, every, kind) for turn in range(2)]
+    runs = [await send(station, producer, f"{name}-{turn}", count, every) for turn in range(2)]
     return min([await p99_of(site, began) for began in runs])
 
 
