@@ -69,14 +69,17 @@ async def test_who_waited_for_another_changes_nothing(postgres_url: str, anyio_b
     functions = "SELECT oid FROM pg_proc WHERE pronamespace = 'hookfuse'::regnamespace ORDER BY oid"
     async with opened(postgres_url):
         pass
-    await execute(postgres_url, "DELETE FROM hookfuse.migrations WHERE number = 13")
+    newest = "(SELECT max(number) FROM hookfuse.migrations)"
+    ((number, name),) = await execute(
+        postgres_url, f"DELETE FROM hookfuse.migrations WHERE number = {newest} RETURNING number, name"
+    )
     first = await asyncpg.connect(postgres_url)
     try:
         async with first.transaction():
             await first.execute(SQL["lock_schema"])
             second = asyncio.ensure_future(migrate(postgres_url, pooled=False, connect_within=5))
             await until_someone_waits(first)
-            await first.execute(SQL["record_migration"], 13, "0013_turns")
+            await first.execute(SQL["record_migration"], number, name)
         before = await first.fetch(functions)
         await second
         assert await first.fetch(functions) == before

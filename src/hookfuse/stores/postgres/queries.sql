@@ -184,15 +184,23 @@ FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS a (endpoint_id, lease_ms
 WHERE l.endpoint_id = a.endpoint_id;
 
 -- name: older_messages
-SELECT count(*) FROM hookfuse.messages WHERE created_ms < $1;
+-- One range of an index for each application, the deleted ones too.
+SELECT coalesce(sum(old.number), 0)::bigint
+FROM hookfuse.applications AS a CROSS JOIN LATERAL (
+    SELECT count(*) AS number FROM hookfuse.messages AS m WHERE m.app_id = a.id AND m.created_ms < $1
+) AS old;
 
 -- name: prune_candidates
 -- Locked, so that nobody can bring one of their deliveries back; what is open is looked at by the next statement.
-SELECT m.id FROM hookfuse.messages AS m
-WHERE m.created_ms < $1
-  AND NOT EXISTS (SELECT 1 FROM hookfuse.deliveries AS d WHERE d.message_id = m.id AND d.queue IS NOT NULL)
-LIMIT $2
-FOR UPDATE OF m SKIP LOCKED;
+SELECT old.id
+FROM hookfuse.applications AS a CROSS JOIN LATERAL (
+    SELECT m.id FROM hookfuse.messages AS m
+    WHERE m.app_id = a.id AND m.created_ms < $1
+      AND NOT EXISTS (SELECT 1 FROM hookfuse.deliveries AS d WHERE d.message_id = m.id AND d.queue IS NOT NULL)
+    ORDER BY m.created_ms LIMIT $2
+    FOR UPDATE OF m SKIP LOCKED
+) AS old
+LIMIT $2;
 
 -- name: prune
 WITH ended AS MATERIALIZED (

@@ -1,3 +1,30 @@
+-- name: rate_after
+-- When the next request of a lane may go, in microseconds, after `taken` more.
+DROP FUNCTION IF EXISTS hookfuse.rate_after;
+CREATE FUNCTION hookfuse.rate_after(rate_us bigint, rate_limit integer, taken bigint, now_ms bigint)
+RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN taken > 0 AND rate_limit IS NOT NULL
+                THEN greatest(rate_us, now_ms * 1000 - 100000) + taken * 1000000 / rate_limit
+                ELSE rate_us END
+$$;
+
+-- name: next_look
+-- When a lane that was looked at at `now_ms` is to be looked at next; NULL: it has nothing left. `rest_ms` is when the
+-- first of what is left is due, `rate_us` when its rate lets it go. Whoever was due and got nothing keeps its turn.
+-- Who has more that is due goes to the end of the line. Where all in line were served (`all_served`) it need not, if it
+-- came there a moment ago: its place is in indexes, and a row that keeps it is updated in place.
+DROP FUNCTION IF EXISTS hookfuse.next_look;
+CREATE FUNCTION hookfuse.next_look(
+    was_ms bigint, due boolean, taken bigint, rest_ms bigint, rate_us bigint, now_ms bigint, all_served boolean
+) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE
+        WHEN rest_ms IS NULL OR (due AND taken = 0) THEN rest_ms
+        WHEN rest_ms > now_ms OR rate_us > now_ms * 1000 THEN greatest(rest_ms, (rate_us + 999) / 1000)
+        WHEN all_served AND was_ms BETWEEN now_ms - 200 AND now_ms THEN was_ms
+        ELSE now_ms
+    END
+$$;
+
 -- name: claim
 -- Takes what is due. The last row has no message: it says when to come again (0: at once, NULL: when something was
 -- accepted). Lanes that another claim holds are skipped, so claims never wait for one another; only ringing waits, for
@@ -31,6 +58,7 @@ DECLARE
     well_turn text;
     failing_turn text;
     chosen text[];
+    all_served boolean;
     failing_before bigint;
     failing_after bigint;
     got integer;
@@ -127,14 +155,16 @@ BEGIN
         CONTINUE WHEN chosen IS NULL;
         looked := true;
         served := CASE of_queue WHEN 0 THEN chosen ELSE served END;
+        -- Of those that do not fail: they alone may have all slots.
+        all_served := cardinality(chosen) < slots;
 
         -- Its snapshot is younger than everything that was done to these lanes before, so a lane is never put to sleep
         -- over a delivery that was not seen. Of each lane one head more is read than there is room for; it tells when
-        -- the lane is to be looked at next.
+        -- the lane is to be looked at next. What was taken comes in the order of `cut`: the first of each lane first.
         RETURN QUERY
         WITH wide AS MATERIALIZED (
-            SELECT p.turn, l.endpoint_id, l.app_id, e.version, l.failing, l.in_flight, l.rate_limit, l.rate_us,
-                   of_queue = 0 AND l.fresh_ms IS NULL AS slept, l.width - l.in_flight AS width,
+            SELECT p.turn, l.endpoint_id, e.version, l.failing, l.in_flight, l.rate_limit, l.rate_us,
+                   dense_rank() OVER (ORDER BY l.failing, l.app_id) AS app, l.width - l.in_flight AS width,
                    CASE WHEN l.failing THEN failing_slots ELSE slots END AS shared,
                    least(
                        count(*) OVER (PARTITION BY l.failing),
@@ -146,7 +176,7 @@ BEGIN
             JOIN hookfuse.endpoints AS e ON e.id = p.endpoint_id
         ),
         picked AS MATERIALIZED (
-            SELECT *, least(
+            SELECT turn, endpoint_id, version, failing, in_flight, app, least(
                 -- Its share as a lane or as one of its application's, what its width leaves, and what its rate lets go.
                 (shared - 1) / by + 1,
                 width,
@@ -155,8 +185,10 @@ BEGIN
             ) AS room
             FROM wide
         ),
+        -- From here on, a row is a delivery: they are sorted and counted, so they carry nothing but numbers.
         heads AS MATERIALIZED (
-            SELECT p.*, h.ctid, h.due_ms, h.nth, coalesce(h.nth <= p.room AND h.due_ms <= now_ms, false) AS due
+            SELECT p.turn::integer, p.app::integer, p.failing, p.version, p.in_flight, h.ctid, h.due_ms, h.nth::integer,
+                   coalesce(h.nth <= p.room AND h.due_ms <= now_ms, false) AS due
             FROM picked AS p
             LEFT JOIN LATERAL (
                 SELECT first.ctid, first.due_ms, row_number() OVER (ORDER BY first.place, first.message_id) AS nth
@@ -168,9 +200,8 @@ BEGIN
             ) AS h ON true
         ),
         of_apps AS (
-            SELECT *, count(*) FILTER (WHERE due) OVER (
-                PARTITION BY failing, app_id ORDER BY nth, turn ROWS UNBOUNDED PRECEDING
-            ) AS of_app_number
+            SELECT *, count(*) FILTER (WHERE due) OVER (PARTITION BY app ORDER BY nth, turn ROWS UNBOUNDED PRECEDING)
+                AS of_app_number
             FROM heads
         ),
         counted AS (
@@ -180,7 +211,9 @@ BEGIN
             WINDOW so_far AS (ORDER BY failing, of_app_number, nth, turn ROWS UNBOUNDED PRECEDING)
         ),
         cut AS MATERIALIZED (
-            SELECT *, due AND number <= slots AND (NOT failing OR failing_number <= failing_slots) AS taken FROM counted
+            SELECT turn, nth, ctid, version, failing, in_flight, due, due_ms,
+                   due AND number <= slots AND (NOT failing OR failing_number <= failing_slots) AS taken
+            FROM counted
         ),
         claimed AS (
             -- By its place in the table: whoever writes a delivery holds its lane, so it is still there. No index is of
@@ -190,43 +223,36 @@ BEGIN
             FROM cut AS c
             WHERE c.taken AND d.ctid = c.ctid AND d.queue IS NOT DISTINCT FROM of_queue
             RETURNING d.message_id, d.endpoint_id, d.app_id, d.attempts, d.spent, d.deaths, d.created_ms, d.asked,
-                      c.version, c.turn, c.nth, c.in_flight, c.failing
+                      c.version, c.nth, c.in_flight, c.failing
         ),
         served AS (
-            SELECT endpoint_id, rate_limit, rate_us, slept, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
+            SELECT chosen[turn] AS endpoint_id, count(*) FILTER (WHERE taken) AS taken, bool_or(due) AS due,
                    (array_agg(due_ms ORDER BY nth) FILTER (WHERE NOT taken))[1] AS rest_ms
-            FROM cut GROUP BY turn, endpoint_id, rate_limit, rate_us, slept
-        ),
-        rated AS (
-            SELECT endpoint_id, taken, rest_ms, due AND taken = 0 AS passed_over,
-                   CASE WHEN taken > 0 AND rate_limit IS NOT NULL
-                        THEN greatest(rate_us, now_ms * 1000 - 100000) + taken * 1000000 / rate_limit
-                        ELSE rate_us END AS rate_us
-            FROM served
-            -- A lane that was due and got nothing, because there were no slots left, keeps its turn.
-            WHERE taken > 0 OR NOT due OR slept
+            FROM cut GROUP BY turn
         ),
         moved AS (
             UPDATE hookfuse.lanes AS l
-            SET in_flight = l.in_flight + r.taken, rate_us = r.rate_us,
+            SET in_flight = l.in_flight + s.taken,
+                rate_us = hookfuse.rate_after(l.rate_us, l.rate_limit, s.taken, now_ms),
                 lease_ms = least(CASE WHEN l.in_flight > 0 THEN l.lease_ms END, now_ms + leased_for),
-                fresh_ms = CASE WHEN of_queue = 0 THEN r.wake_ms ELSE l.fresh_ms END,
-                late_ms = CASE WHEN of_queue = 1 THEN r.wake_ms ELSE l.late_ms END
-            FROM (
-                SELECT *, CASE
-                    WHEN passed_over THEN rest_ms
-                    WHEN rest_ms IS NOT NULL THEN greatest(rest_ms, now_ms, (rate_us + 999) / 1000)
-                END AS wake_ms
-                FROM rated
-            ) AS r
-            WHERE l.endpoint_id = r.endpoint_id
+                fresh_ms = CASE WHEN of_queue = 1 THEN l.fresh_ms ELSE hookfuse.next_look(
+                    l.fresh_ms, s.due, s.taken, s.rest_ms,
+                    hookfuse.rate_after(l.rate_us, l.rate_limit, s.taken, now_ms), now_ms, all_served AND NOT l.failing
+                ) END,
+                late_ms = CASE WHEN of_queue = 0 THEN l.late_ms ELSE hookfuse.next_look(
+                    l.late_ms, s.due, s.taken, s.rest_ms,
+                    hookfuse.rate_after(l.rate_us, l.rate_limit, s.taken, now_ms), now_ms, all_served AND NOT l.failing
+                ) END
+            FROM served AS s
+            WHERE l.endpoint_id = s.endpoint_id
+              -- A lane that was due and got nothing, because there were no slots left, keeps its turn.
+              AND (s.taken > 0 OR NOT s.due OR (of_queue = 0 AND l.fresh_ms IS NULL))
         )
         SELECT c.message_id, c.endpoint_id, c.app_id, lease, c.version, m.event_type, m.payload, c.created_ms,
-               c.attempts, c.spent, c.deaths, c.in_flight + c.nth::integer, c.failing, c.asked, NULL::bigint, NULL::bigint,
+               c.attempts, c.spent, c.deaths, c.in_flight + c.nth, c.failing, c.asked, NULL::bigint, NULL::bigint,
                NULL::text[]
         FROM claimed AS c
-        JOIN hookfuse.messages AS m ON m.id = c.message_id
-        ORDER BY c.turn, c.nth;
+        JOIN hookfuse.messages AS m ON m.id = c.message_id;
 
         GET DIAGNOSTICS got = ROW_COUNT;
         all_got := all_got + got;

@@ -14,10 +14,18 @@ CREATE FUNCTION hookfuse.settle(
 #variable_conflict use_column
 DECLARE
     now_ms bigint;
+    fifo_lanes text[];
+    deleted_lanes text[];
     done integer[];
 BEGIN
     -- In order, so that two of them cannot wait for one another.
-    PERFORM 1 FROM hookfuse.lanes WHERE endpoint_id = ANY (endpoint_ids) ORDER BY endpoint_id FOR UPDATE;
+    WITH locked AS MATERIALIZED (
+        SELECT endpoint_id, fifo, stop FROM hookfuse.lanes
+        WHERE endpoint_id = ANY (endpoint_ids) ORDER BY endpoint_id FOR UPDATE
+    )
+    SELECT coalesce(array_agg(endpoint_id) FILTER (WHERE fifo), '{}'),
+           coalesce(array_agg(endpoint_id) FILTER (WHERE stop & 8 <> 0), '{}')
+    INTO fifo_lanes, deleted_lanes FROM locked;
     now_ms := hookfuse.now_ms();
     WITH settled AS (
         UPDATE hookfuse.deliveries AS d
@@ -34,21 +42,21 @@ BEGIN
             END,
             ended_ms = CASE WHEN x.due_ms IS NULL THEN now_ms END
         FROM (
-            SELECT x.n, x.message_id, x.endpoint_id, x.token, x.kind, marks[x.kind] AS mark, x.attempt_id, x.at_ms,
-                   x.status, x.latency_ms, x.response, l.fifo,
-                   CASE WHEN l.stop & 8 <> 0 THEN 'cancelled' ELSE states[x.kind] END AS state,
-                   CASE WHEN l.stop & 8 <> 0 THEN 'endpoint_deleted' ELSE reasons[x.kind] END AS reason,
-                   CASE WHEN l.stop & 8 = 0 THEN now_ms + x.delay_ms END AS due_ms,
-                   CASE WHEN x.attempt_id IS NULL THEN 0 ELSE 1 END AS made
-            FROM unnest(
-                message_ids, endpoint_ids, tokens, kinds, delays_ms, attempt_ids, begins_ms, statuses, latencies_ms,
-                responses
-            ) WITH ORDINALITY AS x (
-                message_id, endpoint_id, token, kind, delay_ms, attempt_id, at_ms, status, latency_ms, response, n
-            )
-            -- Only what comes back has to know about its lane.
-            LEFT JOIN hookfuse.lanes AS l
-                ON l.endpoint_id = CASE WHEN states[x.kind] = 'pending' THEN x.endpoint_id END
+            SELECT x.*, marks[kind] AS mark, endpoint_id = ANY (fifo_lanes) AS fifo,
+                   CASE WHEN ends_with_lane THEN 'cancelled' ELSE states[kind] END AS state,
+                   CASE WHEN ends_with_lane THEN 'endpoint_deleted' ELSE reasons[kind] END AS reason,
+                   CASE WHEN comes_back AND NOT ends_with_lane THEN now_ms + delay_ms END AS due_ms,
+                   CASE WHEN attempt_id IS NULL THEN 0 ELSE 1 END AS made
+            FROM (
+                SELECT *, states[kind] = 'pending' AS comes_back,
+                       states[kind] = 'pending' AND endpoint_id = ANY (deleted_lanes) AS ends_with_lane
+                FROM unnest(
+                    message_ids, endpoint_ids, tokens, kinds, delays_ms, attempt_ids, begins_ms, statuses, latencies_ms,
+                    responses
+                ) WITH ORDINALITY AS x (
+                    message_id, endpoint_id, token, kind, delay_ms, attempt_id, at_ms, status, latency_ms, response, n
+                )
+            ) AS x
         ) AS x
         WHERE d.message_id = x.message_id AND d.endpoint_id = x.endpoint_id AND d.token = x.token
         RETURNING x.n, d.message_id, d.endpoint_id, d.app_id, d.attempts, d.queue, d.due_ms, x.kind, x.mark,

@@ -1,0 +1,2 @@
+-- One index less to write for each message: old ones are found along messages_app, application by application.
+DROP INDEX hookfuse.messages_age;
