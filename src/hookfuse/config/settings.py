@@ -91,7 +91,7 @@ class Settings:
     worker_slots: int = _setting(
         readers.whole(1, 100_000), 2048, "Requests that one process has in flight at most, unanswered ones aside."
     )
-    worker_batch: int = _setting(readers.whole(1, 10_000), 512, "Deliveries that are claimed at once at most.")
+    worker_batch: int = _setting(readers.whole(1, 10_000), 1024, "Deliveries that are claimed at once at most.")
     worker_lease: float = _setting(
         readers.number(1, 86_400, "seconds"), 300.0, "Seconds after which a lost worker's deliveries come back."
     )

@@ -56,7 +56,7 @@ class WorkerSettings:
     """
 
     slots: int = 2048
-    batch: int = 512
+    batch: int = 1024
     lease: float = 300.0
     longest_timeout: float = 30.0
     margin: float = 5.0

@@ -315,7 +315,7 @@ def test_a_lane_is_updated_in_place(postgres_url: str) -> None:
 
 
 def test_a_busy_lane_is_updated_in_place(postgres_url: str) -> None:
-    """A lane that always has more than a claim takes moves in the indexes once in a fifth of a second, not each time."""
+    """A lane that always has more than a claim takes moves in the indexes five times a second, not each time."""
     rounds, lanes, each = 20, 10, 2
     asyncio.run(prepare(postgres_url, lanes=lanes, messages=rounds * each + 1))
 
