@@ -17,11 +17,16 @@ from urllib.parse import urlsplit
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from hookfuse.core.delivery import Chosen, Claim, DeliveryState, Place, Settlement
+from hookfuse.app.parts import station_settings
+from hookfuse.app.station import Station
+from hookfuse.config import load
+from hookfuse.core.delivery import Chosen, Claim, Deferral, DeliveryState, Place, Settlement
+from hookfuse.core.duty import Duty
 from hookfuse.core.endpoint import Application, Endpoint
 from hookfuse.core.message import Accepted, NewMessage
 from hookfuse.stores.postgres import PostgresStore
 from hookfuse.stores.postgres.connections import Connections, Purpose
+from hookfuse.testing.receivers import Ok, Receivers
 from tests.servers.packages import install, missing
 from tests.servers.ports import free_port
 
@@ -123,6 +128,17 @@ def test_everything_works_behind_a_pooler(pooler_url: str) -> None:
         assert sum(not answer.repeated for (answer,) in answers if isinstance(answer, Accepted)) == 60
         lost = await one.claim(6, lease_ms=60_000, failing_limit=10, token=1)
         assert await two.disclaim([1]) == {1: len(lost.claims)}
+        await one.claim(6, lease_ms=1, failing_limit=10)
+        async with asyncio.timeout(30):
+            returned = 0
+            while returned < 6:
+                returned += (await two.rescue(deaths=3)).returned
+        given_back = await one.claim(6, lease_ms=60_000, failing_limit=10)
+        await two.defer([Deferral(claim, "released") for claim in given_back.claims])
+        assert [each.duty for each in await one.hold_duties([Duty.RESCUE], "one", 60_000)] == [Duty.RESCUE]
+        assert await two.hold_duties([Duty.RESCUE], "two", 60_000) == []
+        await one.give_up_duties("one")
+        assert [each.duty for each in await two.hold_duties([Duty.RESCUE], "two", 60_000)] == [Duty.RESCUE]
         done: Counter[Place] = Counter()
         await asyncio.gather(*(work(store, done) for store in stores for _ in range(4)))
         assert len(done) == 360
@@ -176,5 +192,36 @@ def test_woken_past_the_pooler(pooler_url: str, postgres_url: str) -> None:
         assert len((await worker.claim(1, lease_ms=1000, failing_limit=1)).claims) == 1
         await worker.close()
         await producer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_station_behind_a_pooler(pooler_url: str, postgres_url: str, tmp_path: Path) -> None:
+    """As the settings say: deliveries go out behind a pooler, and the server itself wakes the worker."""
+    environment = {
+        "HOOKFUSE_DATA_DIR": str(tmp_path),
+        "HOOKFUSE_DATABASE_URL": pooler_url,
+        "HOOKFUSE_DATABASE_POOLED": "true",
+        "HOOKFUSE_DATABASE_LISTEN_URL": postgres_url,
+        "HOOKFUSE_ALLOWED_NETWORKS": "127.0.0.0/8",
+    }
+
+    async def scenario() -> None:
+        async with (
+            asyncio.timeout(30),
+            Receivers() as receivers,
+            Station(station_settings(load(environment).settings)) as station,
+        ):
+            await station.store.add_application(Application("app_1", "x"))
+            await station.store.add_endpoint(Endpoint("ep_1", "app_1", receivers.add("shop", Ok())))
+            while not station.store._bell._hears:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.01)
+            working = asyncio.create_task(station.worker.run())
+            for number in range(20):
+                await station.store.accept([message(number)])
+                await receivers["shop"].arrived(number + 1)
+            station.worker.stop()
+            await working
+            assert await station.store.count(OPEN) == 0
 
     asyncio.run(scenario())

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import pytest
@@ -292,7 +293,11 @@ POLICIES: list[tuple[dict[str, Any], list[str]]] = [
     ({"policy": {"trip": [{"rule": "rate", "share": 1.5}]}}, ["body", "policy", "Rate.share"]),
     ({"policy": {"probes": 10_000}}, ["body", "policy", "probes"]),
     ({"policy": {"colour": "red"}}, ["body", "policy", "colour"]),
-    ({"policy": {"cool_off": 1e999}}, ["body"]),
+    ({"policy": {"cool_off": inf}}, ["body", "policy", "cool_off"]),
+    (
+        {"policy": {"trip": [{"rule": "streak", "n": 5}, {"rule": "rate", "share": inf}]}},
+        ["body", "policy", "trip", "1", "share"],
+    ),
     ({"profile": "stoplight", "settings": {"threshold": 0}}, ["body", "settings", "threshold"]),
     ({"profile": "sampled", "settings": {"window": -1, "min_calls": 5}}, ["body", "settings", "window"]),
     ({"profile": "stoplight", "settings": {"colour": 1}}, ["body", "settings", "colour"]),
@@ -308,10 +313,10 @@ async def test_policies(idle: Service) -> None:
     endpoint = await idle.endpoint(app)
     for body, loc in POLICIES:
         for path in ("/policy", f"/app/{app}/policy", f"/app/{app}/endpoint/{endpoint}/policy"):
-            content = json.dumps(body).replace("Infinity", "NaN").encode()
-            response = await idle.ask("PUT", path, content=content)
-            assert response.status_code == 422, body
-            assert response.json()["detail"][0]["loc"][: len(loc)] == loc
+            for content in {json.dumps(body).replace("Infinity", each) for each in ("NaN", "-Infinity", "1e999")}:
+                response = await idle.ask("PUT", path, content=content.encode())
+                assert response.status_code == 422, content
+                assert response.json()["detail"][0]["loc"][: len(loc)] == loc
 
 
 async def test_markup_is_stored_verbatim(idle: Service) -> None:

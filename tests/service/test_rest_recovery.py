@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hookfuse import Outcome, State
+from hookfuse.core.addresses import Networks
 from hookfuse.core.endpoint import Stop
 from hookfuse.core.standing import Standing
 from hookfuse.core.state import Override
@@ -117,6 +118,16 @@ async def test_a_new_url_overrules_nobody(idle: Service) -> None:
     await idle.ok("POST", f"{breaker}/disable", {"reason": "fraud"})
     await idle.ok("PATCH", at, {"url": "http://127.0.0.1:9/newer", "disabled": False})
     assert (await idle.ok("GET", breaker))["state"] == "disabled"
+
+
+async def test_a_trial_is_guarded(idle: Service, receivers: Receivers) -> None:
+    """A test message goes to no address that is forbidden by now, and the answer says that it was blocked."""
+    app = await idle.app()
+    endpoint = await idle.endpoint(app, receivers.add("shop"))
+    idle.station.sender.networks = Networks()
+    tried = await idle.ok("POST", f"/app/{app}/endpoint/{endpoint}/test")
+    assert (tried["ok"], tried["status"], tried["trouble"]) == (False, None, "destination_blocked")
+    assert receivers["shop"].counts.requests == 0
 
 
 async def test_disabled_for_a_time(idle: Service, receivers: Receivers) -> None:

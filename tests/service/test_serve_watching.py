@@ -219,6 +219,17 @@ def test_migrate(env: dict[str, str], log: Path) -> None:
         assert hookfuse("migrate", env=env).returncode == 1
 
 
+def test_migrate_on_postgres(env: dict[str, str], postgres_url: str) -> None:
+    """On Postgres too `migrate` makes what is missing, shows what there is, and says so if nothing is missing."""
+    there = {**env, "HOOKFUSE_DATABASE_URL": postgres_url}
+    first, second = (hookfuse("migrate", "--json", env=there) for _ in range(2))
+    names = [json.loads(line)["name"] for line in first.stdout.splitlines()]
+    assert names == sorted(names)
+    assert {"0001_delivery", "0014_lighter"} <= set(names)
+    assert (first.returncode, second.returncode, second.stdout) == (0, 0, first.stdout)
+    assert "is up to date" in hookfuse("migrate", env=there).stdout
+
+
 def test_reseal(env: dict[str, str], log: Path, outside: ReceiversProcess) -> None:
     """With a new master key above the old one, every secret is sealed anew; then the old key can go."""
     seed(env, {f"ep_{number}": outside.add(f"ep_{number}", Ok()) for number in range(3)})

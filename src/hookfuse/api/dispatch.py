@@ -183,7 +183,7 @@ def _decode(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
         # An order with nothing to say about it needs no body.
         return decoder.decode(body or b"{}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise problems.malformed(error, "body") from error
+        raise problems.unfit_number(body, "body") or problems.malformed(error, "body") from error
 
 
 def _logged(error: HookfuseError, operation: Operation) -> Problem:

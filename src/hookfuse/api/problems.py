@@ -5,9 +5,11 @@ For input that cannot be used (422) `detail` is a list of {loc, msg, type}; SDKs
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -121,6 +123,27 @@ def malformed(error: Exception, where: str) -> Problem:
     steps = [name or index for name, index in _STEP.findall(found["at"] or "")]
     kind = "type_error" if isinstance(error, msgspec.ValidationError) else "json_invalid"
     return invalid(f"{found['what']}.", where, *steps, kind=kind)
+
+
+def unfit_number(body: bytes, where: str) -> Problem | None:
+    """A number that is none (NaN, Infinity) or too large for one, told by its place; a decoder names no place."""
+    try:
+        steps = _to_unfit_number(json.loads(body))
+    except (ValueError, RecursionError):
+        return None
+    return None if steps is None else invalid("It must be a finite number.", where, *steps)
+
+
+def _to_unfit_number(value: object) -> tuple[str, ...] | None:
+    """The way to the first of them."""
+    if isinstance(value, float) and not isfinite(value):
+        return ()
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in inner:
+        steps = _to_unfit_number(each)
+        if steps is not None:
+            return (str(name), *steps)
+    return None
 
 
 def told(error: HookfuseError, where: str = "body") -> Problem:

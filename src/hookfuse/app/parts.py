@@ -30,6 +30,7 @@ def station_settings(settings: Settings, own: tuple[str, int] | None = None) -> 
         defaults=Defaults(policy=settings.policy, retry=settings.retry_delays),
         proxy=None if settings.proxy_url is None else Proxy.parse(settings.proxy_url),
         pooled=settings.database_pooled,
+        listen=settings.database_listen_url,
         retention_days=settings.retention_days,
         notices=notice_defaults(settings),
     )

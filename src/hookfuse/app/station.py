@@ -56,6 +56,8 @@ class StationSettings:
     proxy: Proxy | None = None
     pooled: bool = False
     """Whether Postgres is reached through a pooler in transaction mode."""
+    listen: str | None = None
+    """Where Postgres itself is, then: it wakes who waits. None: they look once a second."""
     retention_days: float = 0.0
     """How long messages are kept; 0: for ever."""
     notices: NoticeDefaults = field(default_factory=NoticeDefaults)
@@ -79,7 +81,9 @@ class Station:
         self.settings = settings
         self.name = process_name()
         """What the fleet knows this process by."""
-        self.store = open_store(settings.database, pooled=settings.pooled, notices=settings.notices.rules)
+        self.store = open_store(
+            settings.database, pooled=settings.pooled, listen=settings.listen, notices=settings.notices.rules
+        )
         self.kept = _kept_breakers(self.store, settings.redis)
         self.sealer = AesGcmSealer(read_or_make_key(settings.key_file))
         self.curve = CurveEd25519()
@@ -156,7 +160,9 @@ class Station:
         await self._stack.aclose()
 
 
-def open_store(url: str, *, pooled: bool = False, notices: NoticeRules | None = None) -> DeliveryStore:
+def open_store(
+    url: str, *, pooled: bool = False, listen: str | None = None, notices: NoticeRules | None = None
+) -> DeliveryStore:
     """The delivery store of a URL; nothing is opened yet."""
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
@@ -166,7 +172,7 @@ def open_store(url: str, *, pooled: bool = False, notices: NoticeRules | None = 
     if scheme in ("postgresql", "postgres"):
         from hookfuse.stores.postgres import PostgresStore
 
-        return PostgresStore(url, pooled=pooled, notices=notices)
+        return PostgresStore(url, pooled=pooled, listen_url=listen, notices=notices)
     # Without the URL itself: it may hold a password.
     raise InvalidInput("A database URL begins with sqlite:/// or postgresql://, and this one does not.")
 

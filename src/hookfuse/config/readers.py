@@ -120,6 +120,14 @@ def database_url(value: object) -> str:
     return text
 
 
+def postgres_url(value: object) -> str:
+    must = "be postgresql://user:password@host:5432/name"
+    text, scheme = _url(value, must)
+    if scheme not in _POSTGRES:
+        raise Unfit(must)
+    return text
+
+
 def redis_url(value: object) -> str:
     must = "be redis://user:password@host:6379/0, rediss://… or unix://…, with signs of the password percent-encoded"
     text, scheme = _url(value, must)

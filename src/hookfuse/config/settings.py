@@ -33,7 +33,11 @@ ELSEWHERE = frozenset({FILE, URL, API_KEY})
 _TESTS = f"{PREFIX}TEST_"
 _NEVER_SHOWN = frozenset({"dashboard_password", "notice_chat_url", "notice_webhook_url", "notice_webhook_secret"})
 """Whoever knows them may use them: no part is fit to be seen."""
-_TOGETHER = (("notice_email", "smtp_url"), ("notice_webhook_url", "notice_webhook_secret"))
+_TOGETHER = (
+    ("database_listen_url", "database_pooled"),
+    ("notice_email", "smtp_url"),
+    ("notice_webhook_url", "notice_webhook_secret"),
+)
 
 
 def _setting(read: Callable[[object], Any], default: object, says: str, *, secret: bool = False) -> Any:
@@ -57,6 +61,12 @@ class Settings:
     )
     database_pooled: bool = _setting(
         readers.switch, False, "Whether Postgres is reached through a pooler in transaction mode."
+    )
+    database_listen_url: str | None = _setting(
+        readers.postgres_url,
+        None,
+        "Behind a pooler: Postgres itself, which wakes workers at once. Without it they look once a second.",
+        secret=True,
     )
     redis_url: str | None = _setting(
         readers.redis_url,

@@ -50,6 +50,7 @@ def test_which_wins(tmp_path: Path) -> None:
         ("database_url", "mysql://host/db"),
         ("database_url", "sqlite://relative"),
         ("database_pooled", "perhaps"),
+        ("database_listen_url", "sqlite:///tmp/x.db"),
         ("redis_url", "http://host"),
         ("allowed_networks", "10.0.0.1/8"),
         ("allowed_networks", "all"),
@@ -107,6 +108,7 @@ def test_misspelt_variable() -> None:
         ("database_url", "postgresql://host/db?user=me&password=canary"),
         ("database_url", "oracle://user:canary@host"),
         ("database_url", "postgresql://user:12/canary@host"),
+        ("database_listen_url", "postgresql://user:canary@host:5432/db"),
         ("redis_url", "redis://:canary@host:6379/0"),
         ("redis_url", "unix:///run/redis.sock?password=canary"),
         ("redis_url", "redis://:12#canary@host"),
@@ -167,6 +169,7 @@ def test_notices() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
+        ({"DATABASE_LISTEN_URL": "postgresql://me:hidden-one@host/db"}, "needs HOOKFUSE_DATABASE_POOLED beside it"),
         ({"NOTICE_EMAIL": "a@example.com"}, "HOOKFUSE_NOTICE_EMAIL needs HOOKFUSE_SMTP_URL"),
         ({"NOTICE_WEBHOOK_URL": "https://example.com"}, "needs HOOKFUSE_NOTICE_WEBHOOK_SECRET"),
         ({"NOTICE_EVENTS": "nothing"}, "HOOKFUSE_NOTICE_EVENTS must be some of endpoint.disabled"),

@@ -8,6 +8,7 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from hookfuse.core.delivery import Chosen, DeliveryState, Place
+from hookfuse.errors import StoreError
 from hookfuse.stores.postgres.queries import SQL
 from hookfuse.stores.postgres.schema import migrate
 from hookfuse.stores.sql import migrations
@@ -85,3 +86,11 @@ async def test_who_waited_for_another_changes_nothing(postgres_url: str, anyio_b
         assert await first.fetch(functions) == before
     finally:
         await first.close()
+
+
+async def test_an_old_server(postgres_url: str, monkeypatch: pytest.MonkeyPatch, anyio_backend: str) -> None:
+    """A server that is older than we support is refused, with its version and ours, and nothing is made on it."""
+    monkeypatch.setattr("hookfuse.stores.postgres.schema.OLDEST", 1000)
+    with pytest.raises(StoreError, match=r"^This is Postgres \d+; Hookfuse needs 1000 or newer\.$"):
+        await migrate(postgres_url, pooled=False, connect_within=5)
+    assert await execute(postgres_url, "SELECT 1 FROM pg_namespace WHERE nspname = 'hookfuse'") == []
