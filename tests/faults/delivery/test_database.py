@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -17,7 +18,7 @@ from hookfuse.core.message import Accepted
 from hookfuse.delivery.accept import Acceptor
 from hookfuse.errors import StoreUnavailable
 from hookfuse.testing.receivers import Ok, Slow
-from tests.faults.delivery.databases import Database, SqliteDatabase, unfinished
+from tests.faults.delivery.databases import Database, SqliteDatabase, dump, unfinished
 from tests.faults.delivery.producer import Ask, Producer
 from tests.faults.delivery.site import Site, counter, until, working
 from tests.faults.delivery.station import new_message
@@ -134,6 +135,45 @@ async def test_d9_more_than_the_store_takes(site: Site) -> None:
         assert isinstance(answer, Accepted | StoreUnavailable)
         producer.note(message.id, message.payload, Told.OK if isinstance(answer, Accepted) else Told.FAILED)
     assert Counter(each.told for each in producer.produced)[Told.FAILED] >= 1_900
+    report = await site.report(producer)
+    assert report.sound, report
+
+
+async def test_d9_settled_in_the_flood(site: Site) -> None:
+    """What is in flight when a flood comes is settled in the midst of it, not after it."""
+    in_flight = 8
+    await site.endpoints({"ep_1": Slow(0.5)}, cap=in_flight)
+    producer = site.producer()
+    async with site.station() as station, working(station.worker):
+        await _widen(site, in_flight)
+        await producer.send([counter(station)], in_flight)
+        await until(lambda: site.receivers.counts["ep_1"].in_flight == in_flight)
+        before = {each.id for each in producer.produced}
+        acceptor = Acceptor(station.store, most_waiting=50)
+        numbers, over = itertools.count(), asyncio.Event()
+
+        async def flood() -> None:
+            while not over.is_set():
+                message = new_message(f"flood-{(number := next(numbers))}", b"%d" % number)
+                try:
+                    assert isinstance(await acceptor.accept(message), Accepted)
+                    producer.note(message.id, message.payload, Told.OK)
+                except StoreUnavailable:
+                    producer.note(message.id, message.payload, Told.FAILED)
+                    await asyncio.sleep(0.01)
+
+        async def settled() -> bool:
+            return {row.message for row in await dump(site.database) if row.state == "sent"} >= before
+
+        clients = [asyncio.create_task(flood()) for _ in range(60)]
+        await until(settled)
+        told = Counter(each.told for each in producer.produced)
+        assert min(told[Told.OK] - in_flight, told[Told.FAILED]) >= 10, f"it was no flood: {told}"
+        over.set()
+        await asyncio.gather(*clients)
+        site.receivers.change("ep_1", Ok())
+        await acceptor.close()
+        await site.rest()
     report = await site.report(producer)
     assert report.sound, report
 
