@@ -208,6 +208,22 @@ def test_doctor_looks_at_the_mail_server(env: dict[str, str]) -> None:
     assert "canary" not in str(away)
 
 
+def test_doctor_listens_past_a_pooler(env: dict[str, str], postgres_url: str) -> None:
+    """The doctor says whether Postgres itself would wake workers, and what it means if not."""
+
+    def found(listen_url: str) -> dict[str, str]:
+        there = {**env, "HOOKFUSE_DATABASE_URL": postgres_url, "HOOKFUSE_DATABASE_POOLED": "true"}
+        lines = hookfuse("doctor", "--json", env={**there, "HOOKFUSE_DATABASE_LISTEN_URL": listen_url}).stdout
+        (line,) = [each for each in map(json.loads, lines.splitlines()) if each["about"] == "waking"]
+        return dict(line)
+
+    assert found(postgres_url)["standing"] == "ok"
+    away = found("postgresql://me:canary@127.0.0.1:1/none")
+    assert away["standing"] == "warning"
+    assert "HOOKFUSE_DATABASE_LISTEN_URL" in away["remedy"]
+    assert "canary" not in str(away)
+
+
 def test_migrate(env: dict[str, str], log: Path) -> None:
     """`migrate` brings a database up to date, shows which and what it has; where a service runs it is refused."""
     shown = hookfuse("migrate", "--json", env=env)

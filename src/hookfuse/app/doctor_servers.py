@@ -87,6 +87,24 @@ async def look_at_postgres(settings: Settings) -> AsyncIterator[Finding]:
         yield bad("database", f"{place} refuses: {_said(error)}", "Give its user the schema `hookfuse`.")
     finally:
         await db.close(timeout=_DEADLINE)
+    if settings.database_listen_url is not None:
+        yield await _listening(settings.database_listen_url)
+
+
+async def _listening(url: str) -> Finding:
+    import asyncpg
+
+    place = without_password(url)
+    try:
+        db = await asyncpg.connect(url, timeout=_DEADLINE, command_timeout=_DEADLINE)
+        try:
+            await db.execute("LISTEN hookfuse")
+        finally:
+            await db.close(timeout=_DEADLINE)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        remedy = "Mend HOOKFUSE_DATABASE_LISTEN_URL; until then workers look for messages once a second."
+        return poor("waking", f"{place} cannot be listened to: {_said(error)}", remedy)
+    return good("waking", f"{place} wakes workers")
 
 
 async def look_at_redis(settings: Settings) -> AsyncIterator[Finding]:
