@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -109,31 +109,22 @@ def host(value: object) -> str:
 
 def database_url(value: object) -> str:
     must = "be postgresql://user:password@host:5432/name, or sqlite:///path/of/a/file"
-    text, scheme = _url(value, must)
-    if scheme == "sqlite":
-        file = text.removeprefix("sqlite://")
-        if not file.startswith("/") or file.endswith("/"):
-            raise Unfit(must)
-        return f"sqlite://{path(file)}"
-    if scheme not in _POSTGRES:
+    text = _url(value, must, (*_POSTGRES, "sqlite"))
+    if not text.lower().startswith("sqlite:"):
+        return text
+    file = text.removeprefix("sqlite://")
+    if not file.startswith("/") or file.endswith("/"):
         raise Unfit(must)
-    return text
+    return f"sqlite://{path(file)}"
 
 
 def postgres_url(value: object) -> str:
-    must = "be postgresql://user:password@host:5432/name"
-    text, scheme = _url(value, must)
-    if scheme not in _POSTGRES:
-        raise Unfit(must)
-    return text
+    return _url(value, "be postgresql://user:password@host:5432/name", _POSTGRES)
 
 
 def redis_url(value: object) -> str:
     must = "be redis://user:password@host:6379/0, rediss://… or unix://…, with signs of the password percent-encoded"
-    text, scheme = _url(value, must)
-    if scheme not in _REDIS:
-        raise Unfit(must)
-    return text
+    return _url(value, must, _REDIS)
 
 
 def proxy_url(value: object) -> str:
@@ -266,8 +257,7 @@ def text_of(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _url(value: object, must: str) -> tuple[str, str]:
-    """A URL and its scheme."""
+def _url(value: object, must: str, schemes: Sequence[str]) -> str:
     if not isinstance(value, str):
         raise Unfit(must)
     try:
@@ -276,6 +266,6 @@ def _url(value: object, must: str) -> tuple[str, str]:
     except ValueError:
         raise Unfit(must) from None
     # A password with a bare slash or hash: its rest would be taken for something to show.
-    if port == 0 or "@" in f"{parts.path}{parts.fragment}":
+    if parts.scheme not in schemes or port == 0 or "@" in f"{parts.path}{parts.fragment}":
         raise Unfit(must)
-    return value, parts.scheme
+    return value
